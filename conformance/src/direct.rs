@@ -4,7 +4,7 @@
 //! The simulator is for protocol tests; this is for what must cost no more than
 //! the engine itself: benchmarks, and tests that move gigabytes.
 
-use smc_proto::command::{BufferKind, DataTurn, RdmaCommand, Segment, TcpCommand};
+use smc_proto::command::{BufferKind, DataTransmit, RdmaCommand, Segment, TcpCommand};
 use smc_proto::completion::RdmaCompletion;
 use smc_proto::config::Config;
 use smc_proto::endpoint::{BufferSpans, ClcProgress, ConnOptions, Endpoint};
@@ -54,7 +54,7 @@ pub struct Pair {
     /// The time given to the engines.
     pub now: Instant,
     /// Where the engines put what a connection sends.
-    turn: DataTurn,
+    turn: DataTransmit,
 }
 
 impl Host {
@@ -168,7 +168,7 @@ impl Host {
         &mut self,
         peer: &mut Self,
         now: Instant,
-        turn: &mut DataTurn,
+        turn: &mut DataTransmit,
     ) -> Option<RdmaCommand> {
         while self.endpoint.poll_data(now, DEVICE, turn) {
             self.post(peer, now, turn);
@@ -178,7 +178,7 @@ impl Host {
 
     /// Carries out what a connection sends in its turn.
     #[inline]
-    fn post(&mut self, peer: &mut Self, now: Instant, turn: &DataTurn) {
+    fn post(&mut self, peer: &mut Self, now: Instant, turn: &DataTransmit) {
         let from = &self.buffers[turn.buffer.index() as usize];
         for write in &turn.writes {
             if write.is_empty() {
@@ -330,7 +330,7 @@ impl Pair {
         Self {
             hosts,
             now: Instant::ZERO,
-            turn: DataTurn::EMPTY,
+            turn: DataTransmit::EMPTY,
         }
     }
 

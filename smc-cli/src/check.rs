@@ -9,7 +9,7 @@ use crate::cli::CheckArguments;
 use crate::decode;
 use crate::output::{Failure, grouped};
 
-/// Judges a capture, and tells the findings on `stdout`.
+/// Judges a capture, and prints the findings on `stdout`.
 ///
 /// # Errors
 /// [`Failure::Unusable`] if the capture cannot be read to its end,

@@ -33,7 +33,7 @@ pub use links::{LinkEnd, LinkLife, LinkState};
 pub use source::Source;
 pub use tally::{Family, Kind, Tally};
 
-/// Data up to which a capture holds all of it unless told otherwise.
+/// Data up to which a capture holds all of it unless asked otherwise.
 const WHOLE: u64 = 16 << 20;
 /// Payload octets of each WRITE packet that a capture of more holds.
 const SNAP: usize = 64;

@@ -13,7 +13,7 @@ pub use facts::Devices;
 /// Runs the command.
 ///
 /// # Errors
-/// What the user is to be told. That there is no device is none.
+/// Messages for the user. A lack of devices is none.
 pub fn run(arguments: &DevicesArguments, stdout: &mut dyn Write) -> Result<(), Failure> {
     let policy = policy::load(&arguments.policy)?;
     let devices = Devices::of(&arguments.sysfs, &policy)

@@ -5,13 +5,16 @@ mod ism;
 
 pub use ism::{ISM_VLAN_V2, IsmCommand, Signal};
 
+#[allow(deprecated)]
+pub use crate::renamed::DataTurn;
+
 use crate::id::{BufferId, ConnId, DeviceId, LinkId, NONE, WrId};
 use crate::wire::types::{Gid, Mac, Mtu, Psn, Qpn, RKey};
 
 /// Work for an RNIC, in the order it must be executed.
 ///
 /// The adapter polls only when it can execute, keeps the order per link, and has
-/// at most one control command per object under way, so that the object's
+/// at most one control command in flight per object, so that the object's
 /// handle in the [`RdmaCompletion`](crate::completion::RdmaCompletion) names the command that ended.
 ///
 /// Every command but `Write` has an answer, and the engine waits for it: links and
@@ -25,7 +28,7 @@ use crate::wire::types::{Gid, Mac, Mtu, Psn, Qpn, RKey};
 /// freed by the RNIC that the group had when it needed the buffer, and stays that one's
 /// although its links may be gone.
 ///
-/// An RNIC of which [`DeviceRemoved`](crate::path::PathEvent::DeviceRemoved) was told
+/// An RNIC of which [`DeviceRemoved`](crate::path::PathEvent::DeviceRemoved) was reported
 /// has commands nevertheless: what existed on it is taken down in order. The adapter
 /// goes on polling for it and answers as if it had executed them, because a queue pair
 /// of an RNIC that is gone is drained and destroyed, and memory does not depend on it.
@@ -33,7 +36,7 @@ use crate::wire::types::{Gid, Mac, Mtu, Psn, Qpn, RKey};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RdmaCommand {
     /// Create a protection domain and an RC queue pair in state INIT for a link,
-    /// and keep receives of `receive_size` octets posted from then on.
+    /// and keep receives of `receive_size` bytes posted from then on.
     /// Answer: `QpCreated`.
     CreateQp {
         /// The link that will own the queue pair.
@@ -44,7 +47,7 @@ pub enum RdmaCommand {
         port: u8,
         /// Index of the GID in the port's table.
         gid_index: u16,
-        /// Octets of each receive: 44 in version 1, 8192 in version 2. Few messages
+        /// Bytes of each receive: 44 in version 1, 8192 in version 2. Few messages
         /// of a link have more than 44, and never two at a time: what is longer may
         /// go to one buffer that all receives share.
         receive_size: u32,
@@ -87,9 +90,9 @@ pub enum RdmaCommand {
         kind: BufferKind,
         /// Number of elements, 1 to 255 for an RMB, 1 for a send buffer.
         elements: u8,
-        /// Octets of each element.
+        /// Bytes of each element.
         element_size: u32,
-        /// Whether to write [`EYE_CATCHER`] to the first four octets of each
+        /// Whether to write [`EYE_CATCHER`] to the first four bytes of each
         /// element.
         eye_catcher: bool,
     },
@@ -118,11 +121,11 @@ pub enum RdmaCommand {
     ClearElement {
         /// The RMB.
         buffer: BufferId,
-        /// First octet of the element in the RMB.
+        /// First byte of the element in the RMB.
         offset: u32,
-        /// Octets of the element.
+        /// Bytes of the element.
         length: u32,
-        /// Whether to write [`EYE_CATCHER`] to the first four octets.
+        /// Whether to write [`EYE_CATCHER`] to the first four bytes.
         eye_catcher: bool,
     },
     /// RDMA WRITE from a send buffer into the peer's RMB; unsignalled. A SEND follows
@@ -140,10 +143,10 @@ pub enum RdmaCommand {
         source: [Segment; 2],
         /// Key of the peer's RMB on this link.
         rkey: RKey,
-        /// Address in the peer's RMB of the first octet.
+        /// Address in the peer's RMB of the first byte.
         address: u64,
     },
-    /// SEND of 44 octets, signalled and solicited, behind all writes before it.
+    /// SEND of 44 bytes, signalled and solicited, behind all writes before it.
     /// Answer: `Sent`.
     Send {
         /// The link that carries it.
@@ -153,8 +156,8 @@ pub enum RdmaCommand {
         /// The message.
         payload: [u8; 44],
     },
-    /// A SEND of more than 44 octets, signalled and solicited, behind all writes before
-    /// it; only on links with receives of 8192 octets. Its octets are those that
+    /// A SEND of more than 44 bytes, signalled and solicited, behind all writes before
+    /// it; only on links with receives of 8192 bytes. Its bytes are those that
     /// [`Endpoint::emit_llc`](crate::endpoint::Endpoint::emit_llc) writes, to be called
     /// before anything else. Answer: `Sent`.
     SendLarge {
@@ -162,18 +165,18 @@ pub enum RdmaCommand {
         link: LinkId,
         /// Its number on that link.
         wr_id: WrId,
-        /// Octets of the message, 45 to 8192.
+        /// Bytes of the message, 45 to 8192.
         length: u32,
     },
 }
 
-/// Everything a connection sends in its turn on a link: up to two RDMA WRITEs, then
-/// the SEND that announces them, to be posted in this order.
+/// Everything a connection sends in its transmit slot on a link: up to two RDMA WRITEs,
+/// then the SEND that announces them, to be posted in this order.
 ///
-/// The same as [`RdmaCommand::Write`] for each of `writes` and [`RdmaCommand::Send`],
+/// Equivalent to [`RdmaCommand::Write`] for each of `writes` and [`RdmaCommand::Send`],
 /// for adapters that post several work requests in one go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct DataTurn {
+pub struct DataTransmit {
     /// The link that carries it.
     pub link: LinkId,
     /// The connection it belongs to.
@@ -182,8 +185,8 @@ pub struct DataTurn {
     pub buffer: BufferId,
     /// Key of the peer's RMB on this link.
     pub rkey: RKey,
-    /// The WRITEs; an unused one has no octets. Both are unused if there is only
-    /// something to tell.
+    /// The WRITEs; an unused one has no bytes. Both are unused if there is only
+    /// a CDC message to send.
     pub writes: [DataWrite; 2],
     /// Number of the SEND on its link.
     pub wr_id: WrId,
@@ -191,7 +194,7 @@ pub struct DataTurn {
     pub payload: [u8; 44],
 }
 
-impl DataTurn {
+impl DataTransmit {
     /// Nothing yet, to be filled by
     /// [`poll_data`](crate::endpoint::Endpoint::poll_data).
     pub const EMPTY: Self = Self {
@@ -214,13 +217,13 @@ impl DataTurn {
     };
 }
 
-/// One RDMA WRITE of a [`DataTurn`].
+/// One RDMA WRITE of a [`DataTransmit`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DataWrite {
     /// What to write, one or two pieces of the send buffer in this order; an
     /// unused piece has length 0.
     pub source: [Segment; 2],
-    /// Address in the peer's RMB of the first octet.
+    /// Address in the peer's RMB of the first byte.
     pub address: u64,
 }
 
@@ -233,7 +236,7 @@ impl DataWrite {
         address: 0,
     };
 
-    /// Octets to write.
+    /// Bytes to write.
     #[inline]
     #[must_use]
     pub const fn len(&self) -> u32 {
@@ -266,9 +269,9 @@ pub struct QpAddress {
 /// A piece of a buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Segment {
-    /// First octet, counted from the start of the buffer.
+    /// First byte, counted from the start of the buffer.
     pub offset: u32,
-    /// Octets, at least 1 unless unused.
+    /// Bytes, at least 1 unless unused.
     pub length: u32,
 }
 
@@ -279,13 +282,13 @@ pub struct BufferSpans {
     pub buffer: BufferId,
     /// One or two pieces in stream order; an unused one has length 0.
     pub segments: [Segment; 2],
-    /// First octet of the connection's element in an RMB with eye catcher, to be
+    /// First byte of the connection's element in an RMB with eye catcher, to be
     /// compared with [`EYE_CATCHER`] before reading.
     pub eye_catcher_at: Option<u32>,
 }
 
 impl BufferSpans {
-    /// Octets in both pieces.
+    /// Bytes in both pieces.
     #[must_use]
     pub const fn len(&self) -> u32 {
         let [first, second] = self.segments;
@@ -304,12 +307,12 @@ impl BufferSpans {
 pub enum BufferKind {
     /// The peer writes into it.
     Rmb,
-    /// This side's RNIC reads from it.
+    /// The own RNIC reads from it.
     Send,
 }
 
-/// What stands in the first four octets of an element with an eye catcher
-/// (RFC 7609 4.2); the octets of "SMCR" in EBCDIC.
+/// What stands in the first four bytes of an element with an eye catcher
+/// (RFC 7609 4.2); the bytes of "SMCR" in EBCDIC.
 pub const EYE_CATCHER: [u8; 4] = crate::wire::clc::EYE_CATCHER;
 
 /// Obligations towards the TCP connection.
@@ -318,19 +321,19 @@ pub enum TcpCommand {
     /// The connection is plain TCP from here on: give it to the application.
     HandOver {
         /// A Decline that crossed ours may still stand before the peer's first
-        /// application octet: show received octets to `handle_clc` until it
+        /// application byte: show received bytes to `handle_clc` until it
         /// answers `Next::Stop` or `NotClc`, and give
         /// the application only what it did not consume. A second `HandOver`
-        /// without this tells that no Decline can come any more. Until the first
-        /// octet, a FIN or a reset is told, the handle stays in use, unless
-        /// [`ConnMut::abort`](crate::endpoint::ConnMut::abort) tells that the
+        /// without this says that no Decline can come any more. Until the first
+        /// byte, a FIN or a reset is reported, the handle stays in use, unless
+        /// [`ConnMut::abort`](crate::endpoint::ConnMut::abort) reports that the
         /// application has given the TCP connection up.
         watch_for_decline: bool,
     },
     /// The SMC connection ended in order: close the TCP connection (FIN).
     Close,
-    /// Reset the TCP connection (RST). Nobody gets what it still holds, not even an
+    /// Reset the TCP connection (RST). What it still holds is lost, not even an
     /// application to which it was handed over, if its peer has reset it while
-    /// received octets began like a Decline.
+    /// received bytes began like a Decline.
     Reset,
 }

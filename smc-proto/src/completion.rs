@@ -19,7 +19,7 @@ use crate::wire::types::{Qpn, RToken};
 ///
 /// A CDC message with the failover flag is reported only after everything that had
 /// arrived before it on the group's other links: an adapter with a completion queue per
-/// RNIC polls the others once more first. The message tells which one of the messages
+/// RNIC polls the others once more first. The message says which one of the messages
 /// over the failed link must have arrived; if that one still lies in a queue, the engine
 /// has to take it for lost and resets the connection.
 /// [`Cdc::parse`](crate::wire::cdc::Cdc::parse) finds the flag.
@@ -83,7 +83,7 @@ pub enum RdmaCompletion<'a> {
     ElementCleared {
         /// The RMB.
         buffer: BufferId,
-        /// First octet of the element, as in the command.
+        /// First byte of the element, as in the command.
         offset: u32,
     },
     /// A SEND and all work before it on its link completed.
@@ -97,15 +97,15 @@ pub enum RdmaCompletion<'a> {
     Received {
         /// The link.
         link: LinkId,
-        /// Its octets.
+        /// Its bytes.
         payload: &'a [u8],
     },
-    /// The control command of a link that was under way failed.
+    /// The control command of a link that was in flight failed.
     LinkRefused {
         /// The link.
         link: LinkId,
     },
-    /// The control command of a buffer that was under way failed.
+    /// The control command of a buffer that was in flight failed.
     BufferRefused {
         /// The buffer.
         buffer: BufferId,
@@ -117,7 +117,7 @@ pub enum RdmaCompletion<'a> {
         link: LinkId,
         /// Why.
         cause: LinkFailure,
-        /// The connection whose work broke it, if the RNIC can tell.
+        /// The connection whose work broke it, if the RNIC knows it.
         conn: Option<ConnId>,
     },
     /// The eye catcher of the connection's RMB element was found damaged when

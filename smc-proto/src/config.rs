@@ -1,4 +1,4 @@
-//! Every number and choice somebody may want to tune, each with its source.
+//! Every number and choice that may need tuning, each with its source.
 
 use crate::time::Duration;
 use crate::wire::types::{BufferSize, PeerId};
@@ -11,7 +11,7 @@ pub use version2::{MAX_UEIDS, Offers, UserEids, V2Config};
 pub(crate) const LINKS_PER_GROUP: usize = 9;
 /// Most RMBs of each side in a group (RMB-001).
 pub(crate) const RMBS_PER_GROUP: u16 = 255;
-/// Most SENDs under way on a link, a power of two; each may follow two WRITEs.
+/// Most SENDs in flight on a link, a power of two; each may follow two WRITEs.
 /// Linux has as many.
 pub(crate) const SEND_SLOTS: usize = 16;
 /// Of these, free for data; the others are kept for LLC (CDC-003).
@@ -48,10 +48,10 @@ pub struct Config {
     /// How this side introduces itself in version 2.
     pub v2: V2Config,
     /// Whether RMB elements start with an eye catcher (RFC 7609 4.2). Linux never
-    /// has one, and the octets are left out only if both peers agree (decision 3).
+    /// has one, and the bytes are left out only if both peers agree (decision 3).
     pub eye_catcher: bool,
     /// Most connections in one link group, 1 to 255 (RMB-001, Linux: 255). Fewer
-    /// than 16 cannot be told in version 2.1, where 16 are told then (V2-027).
+    /// than 16 cannot be advertised in version 2.1, where 16 are advertised then (V2-027).
     pub connections_per_group: u8,
     /// Elements of each RMB this side allocates, 1 to 255 (RMB-002). One element
     /// gives each connection its own memory region, as Linux does.
@@ -65,7 +65,7 @@ pub struct Config {
     pub max_links: u8,
     /// Size of the receive buffer (RMB element) unless the connection asks otherwise.
     pub receive_buffer: BufferSize,
-    /// The same over SMC-D: size of the DMB, that of the receive buffer if not given.
+    /// Size of the DMB of SMC-D; that of the receive buffer if not given.
     pub dmb: Option<BufferSize>,
     /// Size of the send buffer unless the connection asks otherwise.
     pub send_buffer: BufferSize,
@@ -84,7 +84,7 @@ pub struct Config {
 /// Version nibble of the Proposals an endpoint sends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ProposalVersion {
-    /// RFC 7609's 52 octets and more, which cannot offer version 2.
+    /// RFC 7609's 52 bytes and more, which cannot offer version 2.
     V1,
     /// The form of deployed peers, whatever is offered.
     V2,
@@ -102,11 +102,11 @@ pub enum OnSilence {
 /// CDC messages that carry P and U, the flags of urgent data (URG-009).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UrgentFlags {
-    /// As Linux sends them: P until the urgent byte is published, P and U in the message
+    /// Linux's way: P until the urgent byte is published, P and U in the message
     /// that publishes it, neither in those behind it. (Over SMC-D U alone stays until the
     /// peer has acknowledged the byte.)
     Interoperate,
-    /// As RFC 7609 4.7.5 has them: P and U stay until a message publishes the next data. A
+    /// RFC 7609's way (4.7.5): P and U stay until a message publishes the next data. A
     /// Linux peer loses the urgent byte if another message follows before it is read, and
     /// the writer waits for its acknowledgement for ever.
     Keep,
@@ -129,8 +129,8 @@ pub struct Timeouts {
     /// For a Decline of the peer after an LLC timeout (Linux: 1 s).
     pub decline: Duration,
     /// For the rest of a Decline that crossed ours, once both sides are on TCP and
-    /// octets arrived that begin like one: longer than TCP takes to repeat a lost
-    /// segment. For the first of its octets there is no limit.
+    /// bytes arrived that begin like one: longer than TCP takes to repeat a lost
+    /// segment. For the first of its bytes there is no limit.
     pub crossing_decline: Duration,
     /// Server: pause between the Confirm and CONFIRM LINK, because a Linux client
     /// listens to LLC only after its Confirm has left.
@@ -147,8 +147,8 @@ pub struct Timeouts {
     /// Client: the same, longer so that the server acts first (Linux: 610 s).
     pub group_idle_client: Duration,
     /// Server: how long a link group without connections that was deleted is kept for what
-    /// the client still has to say, unless it says it before: its RNIC repeats for ever
-    /// what nobody acknowledges (Linux with soft-RoCE). Zero is not at all.
+    /// the client still has to send DELETE LINK, unless it has before: its RNIC repeats for ever
+    /// what no peer acknowledges (Linux with soft-RoCE). Zero is not at all.
     pub group_farewell: Duration,
     /// Life of an RMB without connections before DELETE RKEY (RMB-029).
     pub rmb_idle: Duration,
@@ -178,7 +178,7 @@ pub struct ConnectionConfig {
     pub linger: Duration,
     /// Longest time small writes are held back while a CDC message is on its way (FLOW-022).
     pub coalesce: Duration,
-    /// Most octets held back for coalescing; more are sent at once.
+    /// Most bytes held back for coalescing; more are sent at once.
     pub coalesce_limit: u32,
     /// Longest time small writes are held back because the application asked for it.
     pub cork: Duration,
@@ -219,16 +219,16 @@ impl Config {
 }
 
 impl Config {
-    /// The limit of connections that version 2.1 tells.
+    /// The limit of connections that version 2.1 advertises.
     //= V2-027
-    pub(crate) fn told_connections(&self) -> u8 {
+    pub(crate) fn advertised_connections(&self) -> u8 {
         self.connections_per_group.max(LEAST_CONNECTIONS)
     }
 
-    /// The limit of links that version 2.1 tells. Version 2 has messages for three
+    /// The limit of links that version 2.1 advertises. Version 2 has messages for three
     /// links at most, two of them symmetric (V2-159).
     //= V2-214
-    pub(crate) fn told_links(&self) -> u8 {
+    pub(crate) fn advertised_links(&self) -> u8 {
         self.max_links.clamp(1, 2)
     }
 }

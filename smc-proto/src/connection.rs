@@ -3,11 +3,11 @@
 //! no memory of its own. The engine stores it in a slot and calls it.
 //!
 //! ```text
-//!  sending half, in octets since the connection began
+//!  sending half, in bytes since the connection began
 //!
 //!    completed                      written              produced
 //!   ----+-------------------------------+--------------------+------->
-//!       | in flight: written and told   | committed, not     | free space of
+//!       | in flight: written, announced | committed, not     | free space of
 //!       | of, CDC message not           | written: no window,| the send buffer
 //!       | completed                     | held, or urgent    |
 //!       +---------------- send buffer ring in use -----------+
@@ -26,25 +26,25 @@
 //! ```
 //!
 //! Work for the link is derived from these positions and a few levels whenever
-//! [`Connection::next_turn`] asks, never queued. So nothing overflows, back
-//! pressure is not asking, and a change of link is moving `written` back. A turn is
-//! whole: no write is without the CDC message whose completion tells that the RNIC
+//! [`Connection::next_transmit`] asks, never queued. So nothing overflows, back
+//! pressure is not asking, and a change of link is moving `written` back. A transmit is
+//! whole: no write is without the CDC message whose completion shows that the RNIC
 //! has read the send buffer.
 //!
 //! The application's methods are [`Connection::send_space`], `commit`, `readable`,
 //! `consume`, `shutdown`, `abort`; the network's are those starting with `on_`.
-//! After any of them the owner looks at [`Connection::take_notices`],
+//! After any of them the owner polls [`Connection::take_notices`],
 //! [`Connection::wants_work`] and [`Connection::next_timeout`].
 
 mod application;
 mod close;
 mod cursor;
 mod failover;
+mod fast;
 mod faults;
 mod inbound;
 mod ism;
 mod notices;
-mod ordinary;
 mod rx;
 mod spans;
 mod timers;
@@ -71,16 +71,18 @@ pub use close::CloseState;
 pub use cursor::Ring;
 pub use faults::{ApiMisuse, FatalCause, PeerMisbehaved};
 pub use notices::{CdcOutcome, CloseCause, Notices, Stats};
-pub(crate) use ordinary::Sent;
 pub use spans::{Span, Spans};
-pub use work::{NotifyRecord, Told};
+pub use work::{NotifyRecord, Sent};
+
+#[allow(deprecated)]
+pub use crate::renamed::Told;
 
 use crate::config::ConnectionConfig;
 use crate::planted::PlantedBug;
 use crate::time::Instant;
 use crate::wire::types::AlertToken;
 
-/// What the rendezvous settled about a connection.
+/// Parameters of a connection that the rendezvous decided.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ConnectionParams {
     /// The peer's token, sent in every CDC message (CDC-004).
@@ -89,12 +91,12 @@ pub struct ConnectionParams {
     pub receive: Ring,
     /// Ring in the peer's RMB element.
     pub peer: Ring,
-    /// Size of the local send buffer in octets, at most [`Ring::MAX`].
+    /// Size of the local send buffer in bytes, at most [`Ring::MAX`].
     pub send_buffer: u32,
     /// Never hold small writes back (FLOW-023).
     pub nodelay: bool,
-    /// Read urgent octets in their place in the stream. Otherwise reading stops
-    /// before an urgent octet until [`Connection::take_urgent`].
+    /// Read urgent bytes in their place in the stream. Otherwise reading stops
+    /// before an urgent byte until [`Connection::take_urgent`].
     pub urgent_inline: bool,
 }
 
@@ -109,12 +111,12 @@ pub enum Shutdown {
     Both,
 }
 
-/// An urgent octet in the local RMB element.
+/// An urgent byte in the local RMB element.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Urgent {
-    /// Where it is: octets from the start of the element.
+    /// Where it is: bytes from the start of the element.
     pub offset: u32,
-    /// Octets of the stream to be read before it.
+    /// Bytes of the stream to be read before it.
     pub ahead: u32,
 }
 
@@ -124,7 +126,7 @@ pub struct Urgent {
 /// its record says, see [`ConnectionRecord`](crate::storage::ConnectionRecord):
 ///
 /// ```text
-///   rare        counts, timers, urgent octets sent
+///   rare        counts, timers, urgent bytes sent
 ///   sending     send buffer, window, numbers
 ///   both        the cursors that each CDC message carries or moves; what there is to do
 ///   receiving   ring, the peer's producer cursor and flags; and the close handshake
@@ -140,7 +142,7 @@ pub struct Connection {
     /// Nothing goes to the peer any more (ABORT-007).
     silent: bool,
     /// ACTIVE, and no end in sight: what the close handshake asks on the data
-    /// path needs one look.
+    /// path needs one comparison.
     steady: bool,
     /// A deadline changed since the owner last asked.
     moved_timeout: bool,
@@ -149,7 +151,7 @@ pub struct Connection {
     waiting: bool,
     rx: Rx,
     close: Close,
-    /// The peer has said over another link what it had said before: perhaps nothing.
+    /// The peer has validated a failover to another link, perhaps before any message.
     validated: bool,
 }
 
@@ -228,7 +230,7 @@ impl Connection {
         if self.tx.complete(record) > 0 && !cfg.planted(PlantedBug::LoseWake) {
             self.note_writable();
         }
-        self.settle(now, cfg);
+        self.finish_close(now, cfg);
     }
 
     /// The peer reset the TCP connection and the configuration says that this
@@ -239,9 +241,9 @@ impl Connection {
         self.perform(now, cfg, act);
     }
 
-    /// Something ends the connection from this side or from the way between.
+    /// Something ends the connection from this side or from the network.
     pub fn on_fatal(&mut self, now: Instant, cfg: &ConnectionConfig, cause: FatalCause) {
-        let act = if cause.can_tell_peer() {
+        let act = if cause.can_notify_peer() {
             self.close.abort(CloseCause::Fatal(cause))
         } else {
             self.close.lose(CloseCause::Fatal(cause))
@@ -255,7 +257,7 @@ impl Connection {
         self.notices
     }
 
-    /// Whether that is only that octets arrived; then it is taken.
+    /// Whether that is only that bytes arrived; then it is taken.
     #[inline(always)]
     pub(crate) fn take_readable(&mut self) -> bool {
         let readable = self.notices == Notices::READABLE;
@@ -305,9 +307,9 @@ impl Connection {
     #[must_use]
     pub fn stats(&self) -> Stats {
         Stats {
-            octets_committed: self.tx.produced,
-            octets_sent: self.tx.written.total,
-            octets_received: self.rx.received.total,
+            bytes_committed: self.tx.produced,
+            bytes_sent: self.tx.written.total,
+            bytes_received: self.rx.received.total,
             notifies: self.tx.emitted,
             standalone: self.counts.standalone,
             stale: self.counts.stale,
@@ -317,7 +319,7 @@ impl Connection {
     }
 
     /// Hashes what decides the future of the connection: no absolute times, no
-    /// sequence numbers, no wraps, no statistics, and not whether the peer was heard
+    /// sequence numbers, no wraps, no statistics, and not whether the peer sent
     /// at all, which only a reset of TCP asks. The places where the rings will wrap
     /// belong to it.
     pub fn fingerprint<H: Hasher>(&self, now: Instant, h: &mut H) {
@@ -340,14 +342,14 @@ impl Connection {
 
     /// Lets a pending close take effect once everything is delivered.
     #[inline(always)]
-    fn settle(&mut self, now: Instant, cfg: &ConnectionConfig) {
+    fn finish_close(&mut self, now: Instant, cfg: &ConnectionConfig) {
         if self.close.pending != Pending::Nothing {
-            self.settle_pending(now, cfg);
+            self.close_drained(now, cfg);
         }
     }
 
     #[cold]
-    fn settle_pending(&mut self, now: Instant, cfg: &ConnectionConfig) {
+    fn close_drained(&mut self, now: Instant, cfg: &ConnectionConfig) {
         //= CLOSE-005
         if self.tx.is_drained() {
             let act = self.close.drained();
@@ -360,7 +362,7 @@ impl Connection {
     fn perform(&mut self, now: Instant, cfg: &ConnectionConfig, act: Act) {
         self.steady = self.close.is_steady();
         if !act.is_empty() {
-            self.carry_out(now, cfg, act);
+            self.execute(now, cfg, act);
         }
         // There will be no room any more: who waits for it learns that writes fail.
         //= ABORT-004
@@ -369,7 +371,7 @@ impl Connection {
         }
     }
 
-    fn carry_out(&mut self, now: Instant, cfg: &ConnectionConfig, act: Act) {
+    fn execute(&mut self, now: Instant, cfg: &ConnectionConfig, act: Act) {
         if act.contains(Act::SEND) {
             self.wants.insert(Wants::NOTIFY);
         }

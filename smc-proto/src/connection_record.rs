@@ -27,16 +27,16 @@ pub(crate) mod list {
 /// A connection as the tables hold it. Opaque: use
 /// [`Endpoint::conn`](crate::endpoint::Endpoint::conn).
 ///
-/// Laid out for the cache, in lines of 64 octets from the start of the slot. A message
+/// Laid out for the cache, in lines of 64 bytes from the start of the slot. A message
 /// touches three lines of its sender and three of its receiver, those marked.
 ///
 /// ```text
-///   0    s r   generation, phase, group, link, lists; where octets to be sent stand
-///   1          counts, timers, urgent octets sent
+///   0    s r   generation, phase, group, link, lists; where bytes to be sent stand
+///   1          counts, timers, urgent bytes sent
 ///   2    s     send buffer, window, numbers            (within the connection)
 ///   3    s r   cursors, what there is to do            (within the connection)
 ///   4      r   receive ring, close handshake           (within the connection);
-///              token; where octets received stand
+///              token; where bytes received stand
 ///   5, 6       what is rare
 /// ```
 ///
@@ -55,12 +55,12 @@ pub struct ConnectionRecord {
     ready: Links,
     events: Links,
     pub(crate) send_buffer: u32,
-    /// Generation of the send buffer: its slot need not be looked at.
+    /// Generation of the send buffer, which saves reading its slot.
     pub(crate) send_generation: u32,
     pub(crate) target: Target,
     /// Set once the rendezvous gave the peer's half.
     pub(crate) connection: Option<Connection>,
-    /// This side's token, as the peer sends it in CDC messages.
+    /// The own alert token, as the peer sends it in CDC messages.
     pub(crate) token: AlertToken,
     pub(crate) rmb: Element,
     pub(crate) remote: RemoteElement,
@@ -70,7 +70,7 @@ pub struct ConnectionRecord {
     pub(crate) end: Option<End>,
     /// The group it was established in, for as long as the handle lives.
     pub(crate) home: GroupId,
-    /// What the application shut down while the rendezvous was under way.
+    /// What the application shut down during the rendezvous.
     pub(crate) shutdown: Option<Shutdown>,
     /// Whether `connection` is lent out.
     pub(crate) lending: Lending,
@@ -110,7 +110,7 @@ pub(crate) struct Element {
     pub(crate) buffer: u32,
     /// Generation of the buffer, which does not change while it is in use.
     pub(crate) generation: u32,
-    /// First octet in the RMB.
+    /// First byte in the RMB.
     pub(crate) offset: u32,
     /// 1 to 255, 0 if none.
     pub(crate) index: u8,
@@ -164,7 +164,7 @@ impl RemoteElement {
 #[repr(C, packed(4))]
 pub(crate) struct Target {
     pub(crate) rkey: RKey,
-    /// Address of the element's first octet.
+    /// Address of the element's first byte.
     pub(crate) address: u64,
 }
 

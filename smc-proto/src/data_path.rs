@@ -1,11 +1,11 @@
-//! The engine as the data path sees it: two tables, and nothing that is rare.
+//! The data path: two tables, and nothing that is rare.
 //!
-//! Everything octets of a connection need on their way (committed, written,
+//! Everything bytes of a connection need on their way (committed, written,
 //! announced, received, consumed) is here and in the methods that `link_group/`
 //! adds. What follows from them once in a connection's life needs the whole
 //! [`Engine`] and is handed to it as [`Rest`].
 
-mod ordinary;
+mod fast;
 
 use crate::command::BufferSpans;
 use crate::connection::ApiMisuse;
@@ -32,12 +32,12 @@ pub(crate) struct DataPath<'a> {
     pub(crate) links: Pool<'a, Link>,
 }
 
-/// What [`Endpoint::read`](crate::endpoint::Endpoint::read) came to.
+/// Outcome of [`Endpoint::read`](crate::endpoint::Endpoint::read).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub struct Taken {
-    /// Octets that are free again.
-    pub octets: u32,
-    /// The peer is to be told: there is more to poll than there was before.
+pub struct ReadOutcome {
+    /// Bytes that are free again.
+    pub bytes: u32,
+    /// Whether a message to the peer follows: there is more to poll than before.
     pub follows: bool,
 }
 
@@ -45,10 +45,10 @@ pub struct Taken {
 /// stays in registers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
-pub(crate) enum Rest {
+pub(crate) enum Deferred {
     /// Everything is done.
     Nothing,
-    /// A connection changed in a way that is not only about octets.
+    /// A connection changed in a way that is not only about bytes.
     Connection(u32),
     /// A connection may be at its end.
     Idle(u32),
@@ -110,7 +110,7 @@ impl DataPath<'_> {
         Ok(written)
     }
 
-    /// What follows from a write of so many octets, after which the connection has this
+    /// What follows from a write of so many bytes, after which the connection has this
     /// deadline, if it has another one than before.
     #[inline(always)]
     pub(crate) fn after_write(
@@ -134,7 +134,7 @@ impl DataPath<'_> {
         &mut self,
         index: u32,
         take: impl FnOnce(&BufferSpans) -> u32,
-    ) -> Result<Taken, ApiMisuse> {
+    ) -> Result<ReadOutcome, ApiMisuse> {
         let Some(record) = member(&mut self.connections, index) else {
             return Err(ApiMisuse::Closed);
         };
@@ -143,22 +143,22 @@ impl DataPath<'_> {
             return Err(ApiMisuse::Closed);
         };
         let eye_catcher = self.core.has_eye_catcher(connection.receive_ring());
-        let octets = connection.read(
+        let bytes = connection.read(
             #[inline(always)]
-            |octets| take(&element.spans(octets, eye_catcher)),
+            |bytes| take(&element.spans(bytes, eye_catcher)),
         )?;
         let follows = connection.has_work_of_reading();
         if follows {
             self.queue_on_link(index, link);
         }
-        Ok(Taken { octets, follows })
+        Ok(ReadOutcome { bytes, follows })
     }
 
     // ---- lists -----------------------------------------------------------
 
     /// Puts a link on its device's list if it has anything to fetch.
     #[inline(always)]
-    pub(crate) fn poke_link(&mut self, index: u32) {
+    pub(crate) fn schedule_link(&mut self, index: u32) {
         let Some(link) = self.links.at_mut(index) else {
             return;
         };
@@ -179,7 +179,7 @@ impl DataPath<'_> {
         };
         state.ready.push_back(&mut self.connections, index);
         if !state.is_flowing(self.core.changes) {
-            self.poke_link(link);
+            self.schedule_link(link);
         } else if state.has_free_slot() {
             debug_assert!(state.wants_device());
             let device = usize::from(state.path.device.0);
@@ -194,16 +194,16 @@ impl DataPath<'_> {
     // ---- consequences ----------------------------------------------------
 
     /// Draws the consequences of a change of a connection that is only about
-    /// octets: work for the link, a deadline, an event. Others are left.
+    /// bytes: work for the link, a deadline, an event. Others are left.
     #[inline(always)]
-    pub(crate) fn after_connection(&mut self, index: u32) -> Rest {
+    pub(crate) fn after_connection(&mut self, index: u32) -> Deferred {
         let (core, connections, links) = self.parts();
         after_connection(core, connections, links, index)
     }
 
     /// Notes events of a connection that has not ended.
     #[inline(always)]
-    pub(crate) fn tell(&mut self, index: u32, what: Pending) {
+    pub(crate) fn notify(&mut self, index: u32, what: Pending) {
         if let Some(record) = self.connections.at_mut(index)
             // The last event of a handle stays the last.
             && record.phase != Phase::Ended
@@ -215,10 +215,10 @@ impl DataPath<'_> {
         }
     }
 
-    /// The next event, if it is that octets arrived or that there is room for more, and
+    /// The next event, if it is that bytes arrived or that there is room for more, and
     /// the only one of its connection.
     #[inline(always)]
-    pub(crate) fn next_of_octets(&mut self) -> Option<Event> {
+    pub(crate) fn next_of_bytes(&mut self) -> Option<Event> {
         let index = self.core.connection_events.first()?;
         let (generation, record) = self.connections.entry(index)?;
         let conn = ConnId { index, generation };
@@ -254,18 +254,18 @@ fn after_connection(
     connections: Pool<'_, ConnectionRecord>,
     links: Pool<'_, Link>,
     index: u32,
-) -> Rest {
+) -> Deferred {
     let mut path = DataPath {
         core,
         connections,
         links,
     };
     let Some(record) = path.connections.at_mut(index) else {
-        return Rest::Nothing;
+        return Deferred::Nothing;
     };
     let (link, phase) = (record.link, record.phase);
     let Some(connection) = record.connection.as_mut() else {
-        return Rest::Nothing;
+        return Deferred::Nothing;
     };
     let wants_work = connection.has_work();
     let readable = phase == Phase::Active && connection.take_readable();
@@ -277,11 +277,11 @@ fn after_connection(
         path.queue_on_link(index, link);
     }
     if readable {
-        path.tell(index, Pending::READABLE);
+        path.notify(index, Pending::READABLE);
     }
     if settled {
-        Rest::Nothing
+        Deferred::Nothing
     } else {
-        Rest::Connection(index)
+        Deferred::Connection(index)
     }
 }

@@ -6,8 +6,8 @@ mod error;
 mod events;
 mod inputs;
 mod lending;
-mod looking;
 mod outputs;
+mod polling;
 mod queries;
 mod timeouts;
 
@@ -15,14 +15,16 @@ pub use conn::ConnMut;
 pub use error::{AnswerError, OpenError};
 pub(crate) use lending::Lending;
 pub use lending::LentConnection;
-pub use looking::Looked;
+pub use polling::PollOutcome;
 pub use queries::{LinkStatus, Usage};
 
 pub use crate::command::BufferSpans;
 use crate::config::Config;
-pub use crate::data_path::Taken;
-use crate::data_path::{DataPath, Rest};
+pub use crate::data_path::ReadOutcome;
+use crate::data_path::{DataPath, Deferred};
 use crate::engine::{Core, Engine};
+#[allow(deprecated)]
+pub use crate::renamed::{Looked, Taken};
 pub use crate::rendezvous::{ClcError, ClcProgress, ConnOptions, Next, Proposed, ProposedV2};
 use crate::storage::Storage;
 use crate::time::Instant;
@@ -31,12 +33,12 @@ use crate::time::Instant;
 ///
 /// Methods are of four kinds.
 ///
-/// - **Inputs** (`handle_*`) tell what happened in the world. They never fail
+/// - **Inputs** (`handle_*`) report what happened in the world. They never fail
 ///   because of the peer, and each does a bounded amount of work.
 /// - **Commands** (`connect`, `listen`, `accept`, `decline`, and everything on
 ///   [`ConnMut`]) are the application's.
 /// - **Outputs** (`poll_*`) are drained until they give nothing, after any of
-///   the above: CLC octets, TCP commands, RDMA commands per device, events.
+///   the above: CLC bytes, TCP commands, RDMA commands per device, events.
 ///   What they give is derived from state when asked: an output that is not
 ///   polled is not lost and does not pile up.
 /// - **Queries** change nothing.
@@ -69,7 +71,7 @@ impl<S: Storage> Endpoint<S> {
         }
     }
 
-    /// The tables, to look at what was asked of them and to ration them.
+    /// The tables, for tests that count requests and inject failures of allocation.
     #[cfg(feature = "rations")]
     pub const fn storage(&mut self) -> &mut S {
         &mut self.storage
@@ -82,11 +84,11 @@ impl<S: Storage> Endpoint<S> {
     }
 
     #[inline(always)]
-    fn quiet_engine(&mut self) -> Engine<'_> {
+    fn unchanged_engine(&mut self) -> Engine<'_> {
         Engine::new(&mut self.core, self.storage.tables())
     }
 
-    /// The tables that the data path needs; the others are not even looked at
+    /// The tables that the data path needs; the others are not touched
     /// once this is inlined.
     #[inline(always)]
     fn data_path(&mut self) -> DataPath<'_> {
@@ -95,7 +97,7 @@ impl<S: Storage> Endpoint<S> {
 
     #[cold]
     #[inline(never)]
-    fn carry_out(&mut self, rest: Rest) {
-        self.quiet_engine().carry_out(rest);
+    fn execute(&mut self, deferred: Deferred) {
+        self.unchanged_engine().execute(deferred);
     }
 }

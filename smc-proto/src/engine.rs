@@ -1,7 +1,7 @@
 //! The engine for the duration of one call: the tables and what is common to them.
 //!
-//! Its methods stand in the rooms they belong to (`rendezvous/`, `link_group/`);
-//! here are the lists that connect the rooms, and the steps every input ends with.
+//! The methods are in the modules they belong to (`rendezvous/`, `link_group/`). Here are
+//! the lists that connect these modules, and the steps that end every input.
 
 mod consequences;
 
@@ -51,9 +51,9 @@ pub(crate) struct Core {
     /// The next link's, see `new_link`.
     pub(crate) next_user_id: u32,
     /// The connection that the last CDC message was for.
-    pub(crate) last_heard: u32,
-    /// How often the whole [`Engine`] was asked for anything: what a link knows of its
-    /// state holds until then, see [`Link::is_flowing`].
+    pub(crate) last_receiver: u32,
+    /// Number of calls that may have changed more than bytes: a link may use what it
+    /// knows of its state until the number changes, see [`Link::is_flowing`].
     pub(crate) changes: u64,
     pub(crate) statistics: Statistics,
     pub(crate) steps: u32,
@@ -96,7 +96,7 @@ impl Core {
             joinable: [List::EMPTY; BUCKETS],
             links_by_qpn: [List::EMPTY; BUCKETS],
             next_user_id: 1,
-            last_heard: NONE,
+            last_receiver: NONE,
             changes: 1,
             statistics: Statistics::NEW,
             steps: 0,
@@ -115,7 +115,7 @@ impl Core {
         self.steps = 0;
     }
 
-    /// More than octets may change from here on.
+    /// Notes that more than bytes may change from here on.
     #[inline(always)]
     pub(crate) const fn change(&mut self) {
         self.changes = self.changes.wrapping_add(1);
@@ -139,7 +139,7 @@ impl Core {
     }
 
     /// Whether the elements of a connection with such a ring have eye catchers: all
-    /// have, unless both peers said they have none.
+    /// have, unless both peers announced that they have none.
     #[inline]
     pub(crate) const fn has_eye_catcher(&self, ring: Ring) -> bool {
         self.config.eye_catcher && ring.base() != 0
@@ -186,12 +186,12 @@ impl<'a> Engine<'a> {
     #[inline]
     pub(crate) fn new(core: &'a mut Core, tables: Tables<'a>) -> Self {
         core.change();
-        Self::looking_on(core, tables)
+        Self::for_data(core, tables)
     }
 
-    /// For those who change nothing but the octets of a connection.
+    /// An engine for a call that changes nothing but bytes of a connection.
     #[inline(always)]
-    pub(crate) fn looking_on(core: &'a mut Core, tables: Tables<'a>) -> Self {
+    pub(crate) fn for_data(core: &'a mut Core, tables: Tables<'a>) -> Self {
         let Tables {
             connections,
             handshakes,
@@ -211,14 +211,14 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// The same for more than that.
+    /// Notes that this call may change more than bytes.
     #[inline]
-    pub(crate) fn whole(&mut self) -> &mut Self {
+    pub(crate) fn mark_changed(&mut self) -> &mut Self {
         self.core.change();
         self
     }
 
-    /// What the data path needs of this.
+    /// The part that the data path needs.
     #[inline]
     pub(crate) fn data_path(&mut self) -> DataPath<'_> {
         DataPath {
@@ -238,7 +238,7 @@ impl<'a> Engine<'a> {
         self.core.step();
     }
 
-    /// Whether this mistake is to be made.
+    /// Whether this fault is injected.
     #[inline(always)]
     pub(crate) fn planted(&self, bug: PlantedBug) -> bool {
         self.core.config.connection.planted(bug)
@@ -293,12 +293,12 @@ impl<'a> Engine<'a> {
 
     // ---- lists -----------------------------------------------------------
 
-    pub(crate) fn poke_link(&mut self, index: u32) {
-        self.data_path().poke_link(index);
+    pub(crate) fn schedule_link(&mut self, index: u32) {
+        self.data_path().schedule_link(index);
     }
 
     /// Puts a buffer on its device's list if it has anything to do.
-    pub(crate) fn poke_buffer(&mut self, index: u32) {
+    pub(crate) fn schedule_buffer(&mut self, index: u32) {
         let Some(buffer) = self.buffers.at(index) else {
             return;
         };
@@ -349,7 +349,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Lets the rendezvous of a connection look at the world again.
+    /// Schedules the rendezvous of a connection, so that it checks again what it waits for.
     pub(crate) fn wake(&mut self, connection: u32) {
         if let Some(Phase::Rendezvous(handshake)) =
             self.connections.at(connection).map(|record| record.phase)

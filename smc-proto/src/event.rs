@@ -1,4 +1,4 @@
-//! What the engine tells the application. Enums here may grow.
+//! Events for the application. Enums here may grow.
 
 use core::fmt;
 

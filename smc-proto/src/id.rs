@@ -1,5 +1,5 @@
 //! Handles. Each is an index into a table and the generation of that slot, so
-//! that a handle kept too long names nothing instead of somebody else's object.
+//! that a handle kept too long names nothing instead of another object.
 
 use core::fmt;
 

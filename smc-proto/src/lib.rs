@@ -1,6 +1,6 @@
 //! SMC-R (RFC 7609) and SMC-D as a sans-IO engine: data in, data out.
 //!
-//! SMC lets an ordinary TCP connection carry its data by writes into the peer's
+//! SMC lets a TCP connection carry its data by writes into the peer's
 //! memory: by RDMA between hosts (SMC-R), by an ISM device within a machine (SMC-D).
 //! The peers agree on it over the TCP connection itself, and stay
 //! on TCP if one of them cannot. This crate holds every decision of that
@@ -10,8 +10,8 @@
 //!
 //! An [`Endpoint`](endpoint::Endpoint) is one SMC stack. Its embedder
 //!
-//! 1. tells it what happened: [`handle_clc`](endpoint::Endpoint::handle_clc) for
-//!    octets of a TCP connection in rendezvous,
+//! 1. reports to it what happened: [`handle_clc`](endpoint::Endpoint::handle_clc) for
+//!    bytes of a TCP connection in rendezvous,
 //!    [`handle_rdma`](endpoint::Endpoint::handle_rdma) for completions and
 //!    received messages, [`handle_timeout`](endpoint::Endpoint::handle_timeout)
 //!    for time;
@@ -30,7 +30,7 @@
 //! several links must be reported, on which failover depends. Which ports there are for
 //! further links the engine learns from the paths of connections and from
 //! [`handle_path`](endpoint::Endpoint::handle_path); it adds, replaces and deletes links
-//! by itself, and tells of them by [`Event::LinkUp`](event::Event::LinkUp) and
+//! by itself, and reports them by [`Event::LinkUp`](event::Event::LinkUp) and
 //! [`Event::LinkDown`](event::Event::LinkDown).
 //!
 //! Payload never passes through the engine. A writer fills
@@ -38,7 +38,7 @@
 //! a reader copies [`readable`](endpoint::ConnMut::readable) out of it and
 //! consumes; [`write`](endpoint::ConnMut::write) and
 //! [`read`](endpoint::ConnMut::read) do both in one call. The engine says which
-//! octets an RNIC must write where.
+//! bytes an RNIC must write where.
 //!
 //! # SMC-D
 //!
@@ -56,7 +56,7 @@
 //!   ever, where `AttachDmb` mapped it, and nothing is copied after that; the space
 //!   comes back when the peer has read.
 //! - There are no links and no LLC: a connection is established right after the
-//!   Confirm. A device that is gone is told by
+//!   Confirm. A device that is gone is reported by
 //!   [`DeviceRemoved`](path::PathEvent::DeviceRemoved), that of a peer by
 //!   [`PeerVanished`](completion::IsmCompletion::PeerVanished).
 //!
@@ -150,18 +150,18 @@
 //! let b = server.listen(now, options)?;
 //!
 //! // The client's Proposal crosses the TCP connection.
-//! let mut octets = [0; smc_proto::wire::clc::MAX_LENGTH];
-//! let (_, length) = client.poll_clc(now, &mut octets)?.expect("a Proposal");
+//! let mut bytes = [0; smc_proto::wire::clc::MAX_LENGTH];
+//! let (_, length) = client.poll_clc(now, &mut bytes)?.expect("a Proposal");
 //! assert_eq!(
-//!     server.handle_clc(now, b, &octets[..length])?,
+//!     server.handle_clc(now, b, &bytes[..length])?,
 //!     ClcProgress::Consumed { len: length, next: Next::Clc },
 //! );
 //! assert_eq!(server.poll_event(), Some(Event::Proposed { conn: b }));
 //!
 //! // None of the server's ports matches: Decline, and both fall back.
 //! server.accept(now, b, &[port])?;
-//! let (_, length) = server.poll_clc(now, &mut octets)?.expect("a Decline");
-//! let _ = client.handle_clc(now, a, &octets[..length])?;
+//! let (_, length) = server.poll_clc(now, &mut bytes)?.expect("a Decline");
+//! let _ = client.handle_clc(now, a, &bytes[..length])?;
 //! assert_eq!(client.poll_tcp(), Some((a, TcpCommand::HandOver { watch_for_decline: false })));
 //! match client.poll_event() {
 //!     Some(Event::FellBack { why, .. }) => {
@@ -187,7 +187,7 @@
 //!
 //! # Where things are
 //!
-//! Octets are in [`wire`], one message per file; decisions are with the state
+//! Bytes are in [`wire`], one message per file; decisions are with the state
 //! they touch: `rendezvous/` (CLC), `link_group/` (links, buffers, LLC, failover),
 //! [`connection`] (cursors, window, urgent data, close); every number is in
 //! [`config`]; [`endpoint`] is the only facade.
@@ -237,6 +237,7 @@ mod planted;
 mod ports;
 mod queue;
 mod rand;
+mod renamed;
 mod rendezvous;
 mod slots;
 pub mod stats;

@@ -1,7 +1,7 @@
 //! Link groups: the links between two peers and the buffers used over them.
 //!
 //! ```text
-//!  LinkGroup ── links ──── Link ── queue pair, LLC out, SENDs under way
+//!  LinkGroup ── links ──── Link ── queue pair, LLC out, SENDs in flight
 //!     │
 //!     ├── members ──────── connections, each on one link
 //!     ├── spare buffers ── Buffer ── RMB elements and send buffers to give out
@@ -24,13 +24,13 @@
 //!        │                          │
 //!        │          fails (failure) │ or is to be deleted (leaving)
 //!        │                          ▼
-//!        └────────────────────► Leaving ── Word: Due ► Given ► Settled (llc/departures)
-//!                                   │ failed: at once; in order: once agreed and quiet
+//!        └────────────────────► Leaving ── Due ► Requested ► Agreed (llc/removal)
+//!                                   │ failed: at once; gracefully: once agreed and drained
 //!                                   ▼
 //!                         queue pair to error, drained ── connections move (moving)
 //!                                   │ registrations undone
 //!                                   ▼
-//!                         destroyed, and settled ── LinkDown, slot freed (dropping)
+//!                         destroyed, and agreed ── LinkDown, slot freed (dropping)
 //!                                                   then another one is wanted
 //! ```
 //!
@@ -50,6 +50,7 @@ mod ism;
 mod keepalive;
 mod leaving;
 mod link;
+mod link_state;
 mod llc;
 mod matching;
 mod moving;
@@ -59,12 +60,11 @@ mod remote_rmb;
 mod room;
 mod rtokens;
 mod selection;
-mod standing;
 mod teardown;
 mod work;
 
 pub(crate) use ism::{
-    Answer, Follows, GroupKind, IsmBuffer, IsmWay, PeerDmb, ism_slot, owner_of, same_device,
+    Answer, Follows, GroupKind, IsmBuffer, IsmPeer, PeerDmb, ism_slot, owner_of, same_device,
 };
 pub(crate) use work::segments;
 
@@ -73,12 +73,12 @@ pub(crate) use buffer::{Agreement, Control, Memory};
 pub use link::Link;
 pub(crate) use link::list as link_list;
 pub(crate) use link::{QpGoal, QpState, SendKind};
+pub(crate) use link_state::{LinkNotified, LinkState};
 pub(crate) use llc::{AddWish, Addition, Flow, Formation};
 pub use remote_rmb::RemoteRmb;
 pub(crate) use remote_rmb::find as find_remote_rmb;
 pub(crate) use room::Acquired;
 pub(crate) use rtokens::LinkSet;
-pub(crate) use standing::{LinkTold, Standing};
 pub(crate) use teardown::Fallback;
 
 use core::hash::{Hash, Hasher};
@@ -126,9 +126,9 @@ pub(crate) mod handshake_list {
 /// Which side of the TCP connections of a group this endpoint is (LINK-023).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub(crate) enum Role {
-    /// This side opens the connections.
+    /// The own side opens the connections.
     Client,
-    /// This side accepts them, and decides about links.
+    /// The own side accepts them, and decides about links.
     Server,
 }
 
@@ -154,12 +154,12 @@ pub struct LinkGroup {
     pub(crate) addition: Addition,
     /// Whether and when a further link is wanted.
     pub(crate) add_wish: AddWish,
-    /// Most links, as CONFIRM LINK settled it (LINK-016).
+    /// Most links, as CONFIRM LINK decided (LINK-016).
     pub(crate) max_links: u8,
     /// Server: GID and MAC that the client proposed when the group was founded.
     pub(crate) proposed: Option<(Gid, Mac)>,
     /// Server: another port of the client, to which no link leads: the one that it
-    /// told of last, or at the end of the link that left last.
+    /// announced last, or at the end of the link that left last.
     pub(crate) other_port: Option<(Gid, Mac)>,
     /// First cursor value in both directions: 0 without eye catchers, else 4.
     pub(crate) ring_base: u32,
@@ -176,7 +176,7 @@ pub struct LinkGroup {
     pub(crate) remote_rmbs: List<0>,
     pub(crate) remote_rmb_count: u16,
     /// CONFIRM RKEY of the peer that is not complete: the RMB, and links of which
-    /// it has not told yet.
+    /// it has not announced yet.
     pub(crate) incoming_rkey: Option<IncomingRkey>,
     /// The one configuration exchange this side runs beside `addition` (LLCSER-002).
     pub(crate) flow: Flow,
@@ -188,7 +188,7 @@ pub struct LinkGroup {
     pub(crate) idle_deadline: Option<Instant>,
     /// While forming: the code to decline with, unless that is too late.
     pub(crate) decline: Option<DiagnosisCode>,
-    pub(crate) told: Told,
+    pub(crate) notified: GroupNotified,
     list_links: [Links; 2],
 }
 
@@ -198,7 +198,7 @@ pub(crate) struct IncomingRkey {
     /// The peer's RMB.
     pub(crate) rmb: u32,
     /// The link it comes on.
-    pub(crate) carrier: u32,
+    pub(crate) via_link: u32,
     /// Entries that remain.
     pub(crate) left: u8,
     /// Links that the peer knew of when it wrote the first message.
@@ -208,7 +208,7 @@ pub(crate) struct IncomingRkey {
 /// Life of a link group.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum GroupState {
-    /// First contact is under way.
+    /// First contact is in progress.
     Forming(Formation),
     /// Connections can be added.
     Active,
@@ -216,10 +216,10 @@ pub(crate) enum GroupState {
     Ending(CloseReason),
 }
 
-/// What the application was told of a group.
+/// What the application was notified of a group.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum Told {
-    /// Nothing: a group that never came up goes without a word.
+pub(crate) enum GroupNotified {
+    /// Nothing: a group that never came up goes without an event.
     Nothing,
     /// `GroupUp` waits to be polled.
     Rising,
@@ -269,7 +269,7 @@ impl LinkGroup {
             founder: NONE,
             idle_deadline: None,
             decline: None,
-            told: Told::Nothing,
+            notified: GroupNotified::Nothing,
             list_links: [Links::UNLINKED; 2],
         }
     }
@@ -303,7 +303,7 @@ impl LinkGroup {
             self.flow,
         )
             .hash(hasher);
-        (self.remote_rmb_count, self.decline, self.told).hash(hasher);
+        (self.remote_rmb_count, self.decline, self.notified).hash(hasher);
         until(self.next_deadline(), now).hash(hasher);
     }
 

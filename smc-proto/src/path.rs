@@ -1,4 +1,4 @@
-//! What the embedder tells of its RNICs and ISM devices: facts, from which the
+//! What the embedder reports of its RNICs and ISM devices: facts, from which the
 //! engine decides.
 
 use crate::config::MAX_DEVICES;

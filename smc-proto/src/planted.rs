@@ -23,7 +23,7 @@ pub enum PlantedBug {
     DoubleRing,
     /// I2: a link fails, and what was lost on it is not written again.
     SkipRewind,
-    /// I2: a failover validation that tells of lost octets is not heeded.
+    /// I2: a failover validation that reports lost bytes is ignored.
     IgnoreValidation,
     /// I3: after an abort a failover writes again what the abort gave up.
     WriteAfterAbort,
@@ -33,29 +33,29 @@ pub enum PlantedBug {
     ReuseEarly,
     /// I4: buffers are given back before their queue pairs are drained.
     FreeBeforeDrained,
-    /// I5: a SEND under way is forgotten.
+    /// I5: a SEND in flight is forgotten.
     ForgetSend,
     /// I6: a slot is freed while it is still in a list.
     FreeListedSlot,
     /// I7: links have no timer: neither TEST LINK nor DELETE LINK is waited for.
     NoLlcTimer,
-    /// I8: a writer that found no space is not told when there is some again.
+    /// I8: a writer that found no space is not notified when there is some again.
     LoseWake,
     /// I9: a connection ends twice.
     EndTwice,
-    /// I10: a cursor that has to wait behind other CDC messages is never told.
+    /// I10: a cursor that has to wait behind other CDC messages is never sent.
     DropCdc,
     /// I11: a buffer of a group that ended is kept.
     LeakBuffer,
-    /// I12: a side falls back to TCP without a word.
+    /// I12: a side falls back to TCP without a Decline.
     SilentFallback,
-    /// I13: the receiver of a CDC message is looked for among all connections.
+    /// I13: the receiver of a CDC message is searched for among all connections.
     WalkAll,
-    /// I2, SMC-D: what a device could not move is told to the peer all the same.
+    /// I2, SMC-D: what a device could not move is announced to the peer all the same.
     IgnoreFailedMove,
     /// I4, SMC-D: a DMB is given to the next connection while the peer may write to it.
     ReuseDmb,
-    /// I10, SMC-D: a message that tells of the peer's end is dropped.
+    /// I10, SMC-D: a message that announces the peer's end is dropped.
     LoseSignal,
 }
 

@@ -1,4 +1,4 @@
-//! The ports of this host that have carrier: what further links are made of.
+//! The ports of this host that are up, over which further links are added.
 
 use crate::config::MAX_PORTS;
 use crate::id::{DeviceId, LanId};

@@ -60,7 +60,7 @@ impl<T: Copy, const N: usize> Queue<T, N> {
         Some(number)
     }
 
-    /// The same, where there is room: otherwise nothing happens.
+    /// Puts a value in and returns its number. The queue must not be full.
     #[inline(always)]
     pub(crate) fn put(&mut self, value: T) -> u32 {
         debug_assert!(!self.is_full());

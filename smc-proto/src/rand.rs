@@ -2,7 +2,7 @@
 
 use crate::wire::types::AlertToken;
 
-/// A generator whose outputs tell nothing of each other: SipHash-2-4 of a
+/// A generator whose outputs reveal nothing of each other: SipHash-2-4 of a
 /// counter under a key from the seed. Peers see packet sequence numbers and
 /// TEST LINK data; neither may lead them to the alert tokens (reliability H26).
 #[derive(Clone, Debug)]
@@ -13,7 +13,7 @@ pub(crate) struct Random {
 
 impl Random {
     pub(crate) const fn new(seed: u64) -> Self {
-        // One seed makes both halves; the constant only tells them apart.
+        // One seed makes both halves; the constant only makes them differ.
         Self {
             key: [seed, seed.rotate_left(32) ^ 0x9e37_79b9_7f4a_7c15],
             counter: 0,
@@ -30,7 +30,7 @@ impl Random {
     }
 }
 
-/// SipHash-2-4 of the eight octets of `value`, least significant first.
+/// SipHash-2-4 of the eight bytes of `value`, least significant first.
 const fn siphash([k0, k1]: [u64; 2], value: u64) -> u64 {
     let mut v = [
         k0 ^ 0x736f_6d65_7073_6575,
@@ -38,7 +38,7 @@ const fn siphash([k0, k1]: [u64; 2], value: u64) -> u64 {
         k0 ^ 0x6c79_6765_6e65_7261,
         k1 ^ 0x7465_6462_7974_6573,
     ];
-    // The last block is the length, eight, in its top octet.
+    // The last block is the length, eight, in its top byte.
     v = absorb(absorb(v, value), 8 << 56);
     let [a, b, c, d] = v;
     let [a, b, c, d] = sip_round(sip_round(sip_round(sip_round([a, b, c ^ 0xff, d]))));

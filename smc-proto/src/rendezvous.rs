@@ -12,7 +12,7 @@
 //!
 //! A handshake moves when a CLC message arrives, and whenever something it
 //! waits for changed: a queue pair, a registration, its link group. It then
-//! looks at all of them anew, so that no order of completions matters.
+//! checks all of them anew, so that no order of completions matters.
 
 mod client;
 mod establish;
@@ -59,7 +59,7 @@ pub struct ConnOptions {
     /// connection is plain TCP at once (TCPOPT-008).
     pub option_negotiated: bool,
     /// Client: subnet or prefixes of the local address, for the Proposal. If they
-    /// cannot be told, nothing of version 1 is offered (V2-032).
+    /// cannot be known, nothing of version 1 is offered (V2-032).
     pub subnets: Option<Subnets>,
     /// Client: whether the TCP connection is one of IPv4; as IPv4-mapped IPv6 it is,
     /// too. Only then there is SMC-R of version 2 (V2-031).
@@ -72,7 +72,7 @@ pub struct ConnOptions {
     pub send_buffer: Option<BufferSize>,
     /// Send small writes at once instead of coalescing them (FLOW-023).
     pub nodelay: bool,
-    /// Read urgent octets in their place in the stream; otherwise reading stops
+    /// Read urgent bytes in their place in the stream; otherwise reading stops
     /// before one until it was taken.
     pub urgent_inline: bool,
 }
@@ -110,7 +110,7 @@ pub struct Handshake {
     pub(crate) agreed: Negotiated,
     /// Version of a Decline.
     pub(crate) version: SmcVersion,
-    /// What SMC-D settled instead.
+    /// What SMC-D decided instead.
     pub(crate) smcd: Option<SmcdEnds>,
     /// The peer's Accept or Confirm.
     pub(crate) peer: Option<PeerEnd>,
@@ -143,7 +143,7 @@ pub(crate) struct FormerLink {
     pub(crate) position: u8,
 }
 
-/// What one side alone keeps. Nobody is both, and both are large.
+/// State of one role alone. No rendezvous has both, and both are large.
 #[derive(Clone, Hash, Debug)]
 // There is no allocator to box with.
 #[allow(clippy::large_enum_variant)]
@@ -249,7 +249,7 @@ impl Handshake {
         *newest = Some(*cdc);
     }
 
-    /// The same of SMC-D, where nothing is numbered and each message is the newest.
+    /// Keeps an early message of SMC-D, where nothing is numbered and each one is the newest.
     pub(crate) fn keep_early_ism(&mut self, cdc: &CdcIsm) {
         let [_, newest] = &self.early;
         let number = newest.map_or(0, |kept| kept.sequence).wrapping_add(1);

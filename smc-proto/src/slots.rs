@@ -25,7 +25,7 @@ use crate::time::Instant;
 
 /// One place of a table, to be created with [`Slot::EMPTY`].
 ///
-/// It begins with a cache line, so that objects which know what is touched together can
+/// A slot begins with a cache line, so that objects which know what is touched together can
 /// lay it out. The generation stands beside what a handle leads to first, the cell of
 /// the heap out of the way.
 #[derive(Clone, Debug)]
@@ -106,7 +106,7 @@ impl<'a, T> Pool<'a, T> {
         Self { head, slots }
     }
 
-    /// The same table for the duration of a step of the call.
+    /// Reborrows the table for a step of the call.
     #[inline]
     pub(crate) fn reborrow(&mut self) -> Pool<'_, T> {
         Pool {
@@ -185,7 +185,7 @@ impl<'a, T> Pool<'a, T> {
         Some((slot.generation, slot.value.as_mut()?))
     }
 
-    /// The same, for as long as the table is borrowed.
+    /// Consumes the borrow and returns an entry that lives as long as it.
     #[inline]
     pub(crate) fn into_entry(self, index: u32) -> Option<(u32, &'a mut T)> {
         let slot = self.slots.get_mut(index as usize)?;

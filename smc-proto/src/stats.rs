@@ -1,7 +1,7 @@
 //! Counters. They describe, and never decide.
 
 use crate::command::DataWrite;
-use crate::connection::{Sent, Told};
+use crate::connection::Sent;
 use crate::connection_record::End;
 use crate::event::CloseReason;
 
@@ -29,8 +29,8 @@ pub struct Statistics {
     pub backward_cursors: u64,
     /// RDMA WRITEs posted.
     pub writes: u64,
-    /// Octets of these.
-    pub octets_written: u64,
+    /// Bytes of these.
+    pub bytes_written: u64,
     /// Connections carried by SMC-R.
     pub established: u64,
     /// Of these, the first of their link group.
@@ -57,18 +57,18 @@ pub(crate) struct DataCounts {
     pub(crate) cdc_sent: u64,
     pub(crate) cdc_received: u64,
     pub(crate) writes: u64,
-    pub(crate) octets_written: u64,
+    pub(crate) bytes_written: u64,
     pub(crate) window_stalls: u64,
 }
 
 impl DataCounts {
-    /// [`Statistics::told`].
+    /// [`Statistics::sent`].
     #[inline(always)]
-    pub(crate) fn told(&mut self, told: Told, pieces: u32) {
+    pub(crate) fn sent(&mut self, sent: Sent, pieces: u32) {
         count(&mut self.cdc_sent);
-        self.window_stalls = self.window_stalls.wrapping_add(u64::from(told.blocked));
+        self.window_stalls = self.window_stalls.wrapping_add(u64::from(sent.blocked));
         self.writes = self.writes.wrapping_add(u64::from(pieces));
-        self.octets_written = self.octets_written.wrapping_add(u64::from(told.octets));
+        self.bytes_written = self.bytes_written.wrapping_add(u64::from(sent.bytes));
     }
 }
 
@@ -84,7 +84,7 @@ impl Statistics {
         cdc_unknown: 0,
         backward_cursors: 0,
         writes: 0,
-        octets_written: 0,
+        bytes_written: 0,
         established: 0,
         first_contacts: 0,
         fallbacks: 0,
@@ -96,29 +96,29 @@ impl Statistics {
         window_stalls: 0,
     };
 
-    /// Counts a turn of a CDC message and one WRITE at most.
+    /// Counts a transmit of a CDC message and one WRITE at most.
     #[inline(always)]
-    pub(crate) fn ordinary_turn(&mut self, sent: Sent) {
+    pub(crate) fn fast_transmit(&mut self, sent: Sent) {
         count(&mut self.cdc_sent);
         self.window_stalls = self.window_stalls.wrapping_add(u64::from(sent.blocked));
-        self.writes = self.writes.wrapping_add(u64::from(sent.octets > 0));
-        self.octets_written = self.octets_written.wrapping_add(u64::from(sent.octets));
+        self.writes = self.writes.wrapping_add(u64::from(sent.bytes > 0));
+        self.bytes_written = self.bytes_written.wrapping_add(u64::from(sent.bytes));
     }
 
-    /// Counts what a connection sends in its turn.
+    /// Counts a transmit with its WRITEs.
     #[inline(always)]
-    pub(crate) fn turn(&mut self, [first, second]: &[DataWrite; 2], told: Told) {
+    pub(crate) fn transmit(&mut self, [first, second]: &[DataWrite; 2], sent: Sent) {
         let writes = u32::from(!first.is_empty()).wrapping_add(u32::from(!second.is_empty()));
-        self.told(told, writes);
+        self.sent(sent, writes);
     }
 
-    /// The same, of octets in so many pieces.
+    /// Counts a transmit whose bytes lie in so many pieces.
     #[inline(always)]
-    pub(crate) fn told(&mut self, told: Told, pieces: u32) {
+    pub(crate) fn sent(&mut self, sent: Sent, pieces: u32) {
         count(&mut self.cdc_sent);
-        self.window_stalls = self.window_stalls.wrapping_add(u64::from(told.blocked));
+        self.window_stalls = self.window_stalls.wrapping_add(u64::from(sent.blocked));
         self.writes = self.writes.wrapping_add(u64::from(pieces));
-        self.octets_written = self.octets_written.wrapping_add(u64::from(told.octets));
+        self.bytes_written = self.bytes_written.wrapping_add(u64::from(sent.bytes));
     }
 
     pub(crate) fn closed(&mut self, reason: CloseReason) {

@@ -179,7 +179,7 @@ mod owned {
         }
     }
 
-    /// A table, to be asked what was asked of it and told what to refuse.
+    /// A table, for tests that count its requests and have some refused.
     #[cfg(feature = "rations")]
     #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
     pub enum Table {

@@ -26,7 +26,7 @@ impl Instant {
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
-    /// This point moved later by `duration`, at most [`Instant::MAX`].
+    /// The point moved later by `duration`, at most [`Instant::MAX`].
     #[must_use]
     pub fn after(self, duration: Duration) -> Self {
         let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
@@ -46,7 +46,7 @@ impl fmt::Debug for Instant {
 }
 
 impl fmt::Display for Instant {
-    /// As `Duration` prints itself, without the code for widths and roundings
+    /// Prints the time as `Duration` does, without the code for widths and roundings
     /// that may panic there.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (unit, name) = match self.0 {

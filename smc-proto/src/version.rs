@@ -5,7 +5,7 @@ use core::fmt;
 use crate::wire::clc::ClcVersion;
 use crate::wire::types::{Eid, FeatureMask, Release};
 
-/// How the octets of a connection get to the peer.
+/// How the bytes of a connection get to the peer.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Technology {
     /// RDMA over queue pairs.
@@ -58,7 +58,7 @@ impl fmt::Display for SmcVersion {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub struct Terms {
-    /// How octets get to the peer.
+    /// How bytes get to the peer.
     pub technology: Technology,
     /// Version of CLC and LLC.
     pub version: SmcVersion,
@@ -66,7 +66,7 @@ pub struct Terms {
     pub release: Release,
     /// Most connections in the group, 1 to 255.
     pub max_connections: u8,
-    /// Most links in the group; before release 1 it is CONFIRM LINK that settles it.
+    /// Most links in the group; before release 1 CONFIRM LINK decides it.
     pub max_links: u8,
     /// Features both sides have; none before release 1.
     pub features: FeatureMask,
@@ -75,7 +75,7 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// What version 1, and version 2 before release 1, has without a word.
+    /// The terms of version 1, and of version 2 before release 1, which no message names.
     #[must_use]
     pub const fn of(technology: Technology, version: SmcVersion) -> Self {
         Self {

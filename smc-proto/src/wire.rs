@@ -1,7 +1,7 @@
-//! Octets: everything that stands on a wire, and nothing that decides.
+//! Bytes: everything that stands on a wire, and nothing that decides.
 //!
-//! Each message is one type in one file. `parse` reads it from octets, `emit`
-//! writes it, and `parse(emit(m)) == m`. No message keeps the octets it came
+//! Each message is one type in one file. `parse` reads it from bytes, `emit`
+//! writes it, and `parse(emit(m)) == m`. No message keeps the bytes it came
 //! from, so that emitting is encoding and never copying. `Display` gives one
 //! readable line.
 
@@ -20,23 +20,23 @@ pub mod types;
 #[cfg(test)]
 mod testing;
 
-/// A message does not fit the octets it was to be written to. Nothing was
+/// A message does not fit the bytes it was to be written to. Nothing was
 /// written.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct BufferTooSmall {
-    /// Octets the message takes.
+    /// Bytes the message takes.
     pub needed: usize,
 }
 
 impl fmt::Display for BufferTooSmall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the message takes {} octets", self.needed)
+        write!(f, "the message takes {} bytes", self.needed)
     }
 }
 
 impl core::error::Error for BufferTooSmall {}
 
-/// Lets `write` fill the first `needed` octets of `buffer`, if there are as many.
+/// Lets `write` fill the first `needed` bytes of `buffer`, if there are as many.
 fn emit_exactly<'a, T>(
     needed: usize,
     buffer: &'a mut [u8],

@@ -44,7 +44,7 @@ pub(crate) struct Verdict {
 }
 
 impl Wish {
-    /// Whether nobody is asked because there is no room.
+    /// Whether no peer is asked because there is no room.
     pub(crate) fn lacks_room(&self) -> bool {
         self.option == Err(NotAsked::Full)
     }
@@ -106,11 +106,11 @@ impl Asking {
         own.as_ref().map_err(|missing| *missing)
     }
 
-    /// Before a socket connects. Whoever has no room asks nobody.
+    /// Before a socket connects. A table without room asks no peer.
     pub(crate) fn before_connect(&self, tcp: impl AsFd, to: SocketAddr, room: bool) -> Wish {
         let permitted = self.policy.connecting(to);
         let option = match permitted {
-            // Nobody is asked for what will not be.
+            // No peer is asked for what will not be.
             Err(_) => Err(NotAsked::Refused),
             Ok(()) if !room => Err(NotAsked::Full),
             Ok(()) if self.is_shunned(to) => Err(NotAsked::Shunned),
@@ -130,7 +130,7 @@ impl Asking {
         wish.option.is_ok() || self.assumes(to.ip(), to.port())
     }
 
-    /// Of a socket that asks nobody, because its server does not understand.
+    /// State of a socket that asks no peer, because its server does not understand.
     pub(crate) fn without_option(&self, to: SocketAddr) -> Wish {
         Wish {
             permitted: self.policy.connecting(to),
@@ -231,7 +231,7 @@ mod tests {
         ([192, 0, 2, 1], 5000).into()
     }
 
-    /// A socket that nobody asked anything of.
+    /// A socket without a request.
     fn plain() -> TcpListener {
         TcpListener::bind("127.0.0.1:0").unwrap()
     }

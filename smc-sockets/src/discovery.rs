@@ -1,6 +1,6 @@
 //! Whether the other end of a connection speaks SMC, before either says a word of it.
 //!
-//! Between processes of one host, pairing tells. For all others there are two ways: the
+//! Between processes of one host, pairing decides. For all others there are two ways: the
 //! TCP option, which both sides see in SYN and SYN-ACK, and the policy of both, which says
 //! so. Whichever it is, both ends come to the same: who does not speak CLC must not get
 //! any, and who was promised some waits for it.
@@ -74,7 +74,7 @@ pub(crate) fn is_near(local: IpAddr, peer: IpAddr) -> bool {
 
 /// What a connection whose peer is not known to speak SMC is TCP for: what this side
 /// refused or had no room for comes first, then what came of calling each other within the
-/// host, and last why nobody could be asked by the TCP option.
+/// host, and last why no peer could be asked by the TCP option.
 pub(crate) fn unmet(cause: Cause, full: Option<Limit>, called: bool, near: bool) -> Cause {
     match (cause, full) {
         (Cause::Policy(_) | Cause::NoOption | Cause::Shunned, _) => cause,
@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(discover(Asked::Silent, false), Err(Cause::NoOption));
     }
 
-    /// The kernel lets a side hear the option only if both asked. Whatever else holds at
+    /// The kernel shows a side the option only if both asked. Whatever else holds at
     /// each of them, they must agree.
     #[test]
     fn both_ends_come_to_the_same() {

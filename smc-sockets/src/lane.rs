@@ -51,7 +51,7 @@ const LOOKS: usize = 64;
 type Head = [u8; 32];
 
 /// What looking at the own DMB came to.
-enum Looked {
+enum PollOutcome {
     /// There is something to be read.
     Readable,
     Nothing,
@@ -140,35 +140,35 @@ impl Drop for Waiting<'_> {
 impl Lent {
     /// Looks a few times at the head of the own DMB.
     #[inline(always)]
-    fn look(&mut self, socket: &Socket) -> Looked {
+    fn look(&mut self, socket: &Socket) -> PollOutcome {
         if socket.lulls() {
             socket.lull();
         }
         for look in 0..LOOKS {
             match self.look_once() {
-                Looked::Nothing => std::hint::spin_loop(),
-                Looked::Readable => {
+                PollOutcome::Nothing => std::hint::spin_loop(),
+                PollOutcome::Readable => {
                     if look == 0 {
                         socket.heard_at_once();
                     }
-                    return Looked::Readable;
+                    return PollOutcome::Readable;
                 }
                 other => return other,
             }
         }
-        Looked::Nothing
+        PollOutcome::Nothing
     }
 
     #[inline(always)]
-    fn look_once(&mut self) -> Looked {
+    fn look_once(&mut self) -> PollOutcome {
         let mut head = [0; 32];
         if !self.memory.look(&mut head) {
-            return Looked::Nothing;
+            return PollOutcome::Nothing;
         }
         match self.connection.handle_signal(&head) {
-            Some(_) if self.connection.is_readable() => Looked::Readable,
-            Some(_) => Looked::Nothing,
-            None => Looked::Other(head),
+            Some(_) if self.connection.is_readable() => PollOutcome::Readable,
+            Some(_) => PollOutcome::Nothing,
+            None => PollOutcome::Other(head),
         }
     }
 }
@@ -274,9 +274,9 @@ pub(crate) fn read(
             return None;
         }
         match lent.look(socket) {
-            Looked::Readable => {}
-            Looked::Nothing => return None,
-            Looked::Other(head) => {
+            PollOutcome::Readable => {}
+            PollOutcome::Nothing => return None,
+            PollOutcome::Other(head) => {
                 give_back(shard, socket, slot, Some(head));
                 return None;
             }

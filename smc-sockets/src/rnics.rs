@@ -61,7 +61,7 @@ impl Rnics {
     /// surrounded by this.
     ///
     /// # Errors
-    /// The operating system's, or an RNIC's that does not tell its ports.
+    /// The operating system's, or an RNIC's that does not report its ports.
     pub fn new<R: Rnic>(rnics: Vec<R>, surroundings: Surroundings) -> io::Result<Self> {
         Ok(Self {
             verbs: Box::new(BoundRnics::new(rnics, surroundings)?),

@@ -11,7 +11,7 @@ use smc_transport_ism::shared::pairing::{self, Listeners, MAX_LISTENERS, survey}
 pub enum SharedMemory {
     /// The address is not one of this host's.
     Elsewhere,
-    /// Nobody listens there.
+    /// There is no listener.
     NobodyListens,
     /// So many of those who listen there cannot be paired with, and so all are plain TCP.
     Plain(usize),

@@ -166,10 +166,10 @@ impl Socket {
         self.watching.store(watching, Ordering::Release);
     }
 
-    /// Whether there are fewer octets than these on TCP concerns nobody.
+    /// Whether there are fewer octets than these on TCP matters to no caller.
     pub(crate) fn set_low_water(&self, octets: usize) {
         if self.low_water.swap(octets, Ordering::Relaxed) != octets {
-            // If it fails, somebody is woken in vain.
+            // If it fails, a thread is woken in vain.
             let _ = system::set_low_water(&self.tcp, octets);
         }
     }
@@ -278,7 +278,7 @@ impl Socket {
     }
 
     /// What is readable once it is decided what carries it, or it has ended, for who has
-    /// to hear that elsewhere than at TCP.
+    /// to learn that elsewhere than at TCP.
     pub(crate) fn teller(&self) -> io::Result<BorrowedFd<'_>> {
         if let Some(teller) = self.teller.get() {
             return Ok(teller.as_fd());
@@ -303,7 +303,7 @@ impl Socket {
         }
     }
 
-    /// Whether somebody may poll it.
+    /// Whether a thread may poll it.
     #[inline]
     pub(crate) fn is_polled(&self) -> bool {
         self.readiness.get().is_some()

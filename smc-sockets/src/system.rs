@@ -1,4 +1,4 @@
-//! Options of sockets that nobody else offers without `unsafe`.
+//! Options of sockets that no other crate offers without `unsafe`.
 #![allow(unsafe_code)]
 #![deny(clippy::undocumented_unsafe_blocks)]
 
@@ -67,7 +67,7 @@ pub(crate) fn is_at_mark(socket: impl AsFd) -> io::Result<bool> {
 }
 
 /// Whether the program has set the size of the buffer to receive into, and of the one to
-/// send from. Before Linux 5.15 nobody can tell.
+/// send from. Before Linux 5.15 it cannot be known.
 pub(crate) fn are_buffers_set(socket: impl AsFd) -> (bool, bool) {
     let mut locks: libc::c_int = 0;
     let mut size = size_of::<libc::c_int>() as libc::socklen_t;

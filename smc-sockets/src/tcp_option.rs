@@ -14,7 +14,7 @@
 //! ```
 //!
 //! A SYN-ACK has the option only if the SYN had it, and under SYN cookies, when the
-//! listener forgets what the SYN said, neither side hears of it.
+//! listener forgets what the SYN said, neither side learns of it.
 //!
 //! Attaching needs `CAP_BPF` and `CAP_NET_ADMIN`, and Linux 5.10. Whoever holds the map
 //! needs nothing: a small privileged process can attach and hand the map's descriptor
@@ -45,7 +45,7 @@ pub struct TcpOption {
     _link: OwnedFd,
 }
 
-/// Which sockets use the option, and what was heard of their peers.
+/// Which sockets use the option, and what is known of their peers.
 #[derive(Debug)]
 pub struct Marks {
     map: sys::Map,

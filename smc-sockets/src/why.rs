@@ -13,7 +13,7 @@ use smc_proto::version::Technology;
 use crate::carrier::{Carrier, Side};
 use crate::stack::Stack;
 
-/// What would become of a connection to an address, as far as this side can tell.
+/// What would become of a connection to an address, as far as this side can know.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Why {
@@ -57,7 +57,7 @@ pub enum State {
 /// What the conditions come to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Expected {
-    /// Nobody would accept the connection.
+    /// No listener would accept the connection.
     Nobody,
     /// Shared memory.
     SharedMemory,

@@ -27,7 +27,7 @@ fn octets_come_back_and_nothing_is_left() {
     stories::every_octet_comes_back(client, server, &octets(8 << 20));
     let fabric = hosts.fabric.clone();
     drop(hosts);
-    // Each side told the other that the links go; neither waits for a timer of its own.
+    // Each side notified the other that the links go; neither waits for a timer of its own.
     assert!(settles(LONG, || fabric.usage() == (0, 0)));
 }
 
@@ -51,7 +51,7 @@ fn who_waits_for_the_end_of_a_stack_leaves_nothing_on_the_way() {
     assert!(received == sent);
     drop(server);
     assert!(stack.end(LONG));
-    // The peer has heard that the links go.
+    // The peer knows that the links go.
     assert!(peer.end(LONG));
     assert_eq!(fabric.usage(), (0, 0));
 }

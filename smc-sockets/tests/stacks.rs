@@ -1,5 +1,5 @@
 //! A stack of a living process goes while the peer's waits in a read, or before it has
-//! connected: the peer hears the end within a second, and keeps nothing of it.
+//! connected: the peer sees the end within a second, and keeps nothing of it.
 //!
 //! A program of its own, as it counts what the process holds.
 #![cfg(target_os = "linux")]
@@ -23,7 +23,7 @@ const SECOND: Duration = Duration::from_secs(1);
 enum Leaves {
     /// Everything read: an orderly end.
     Nothing,
-    /// Octets that nobody will read: a reset.
+    /// Bytes that will not be read: a reset.
     Unread,
     /// It had said before that it writes no more, and then leaves octets unread.
     Half,

@@ -61,7 +61,7 @@ impl<D: IsmDevice> Binding<D> {
         }
     }
 
-    /// The same binding over a copy of its device, in which every handle is good.
+    /// Copies the binding over a copy of its device, in which every handle is good.
     pub fn fork<E: IsmDevice>(&self, copy: impl FnOnce(&D) -> E) -> Binding<E> {
         Binding {
             device: copy(&self.device),
@@ -129,7 +129,7 @@ impl<D: IsmDevice> Binding<D> {
         self.name_of(gid)
     }
 
-    /// Whether a peer's device can be reached, as a server tells the engine in
+    /// Whether a peer's device can be reached, as a server reports to the engine in
     /// [`IsmPath::reaches`](smc_proto::path::IsmPath::reaches).
     pub fn reaches(&mut self, peer: IsmGid) -> bool {
         let vlan = Some(VlanId::V2);
@@ -168,8 +168,8 @@ impl<D: IsmDevice> Binding<D> {
         }
     }
 
-    /// Whether the engine is still to hear that a move of a connection failed: the peer
-    /// must not be told of octets that it has not got.
+    /// Whether the failed move of a connection still has to be reported to the engine: the
+    /// peer must not be notified of bytes that it has not got.
     #[inline]
     fn owes_failure(&self, conn: ConnId) -> bool {
         if self.answers.is_empty() {
@@ -259,7 +259,7 @@ impl<D: IsmDevice> Binding<D> {
     /// [`ConnMut::write`](smc_proto::endpoint::ConnMut::write).
     ///
     /// # Errors
-    /// As [`IsmDevice::move_data`]: the peer's memory is gone, and soon the connection.
+    /// [`IsmDevice::move_data`] fails: the peer's memory is gone, and soon the connection.
     #[inline(always)]
     pub fn fill(&mut self, space: &BufferSpans, octets: &[u8]) -> Result<u32, IsmError> {
         let mut left = octets;
@@ -278,7 +278,7 @@ impl<D: IsmDevice> Binding<D> {
         Ok((octets.len() - left.len()) as u32)
     }
 
-    /// Executes what [`Endpoint::write_and_tell`](smc_proto::endpoint::Endpoint::write_and_tell)
+    /// Executes what [`Endpoint::write_and_signal`](smc_proto::endpoint::Endpoint::write_and_signal)
     /// gave, as [`Self::execute`] does [`IsmCommand::Signal`].
     #[inline(always)]
     pub fn tell(&mut self, signal: &Signal) {
@@ -289,10 +289,10 @@ impl<D: IsmDevice> Binding<D> {
     }
 
     /// Reads the head of a DMB: whether there may be anything new. For
-    /// [`Endpoint::look`](smc_proto::endpoint::Endpoint::look).
+    /// [`Endpoint::poll_dmb`](smc_proto::endpoint::Endpoint::poll_dmb).
     #[inline(always)]
     pub fn look(&self, buffer: BufferId, head: &mut [u8; CDC_ISM_LENGTH]) -> bool {
-        // What was to be told before comes first.
+        // What was to be reported before comes first.
         let dmb = self.buffers.dmb(buffer).filter(|_| self.answers.is_empty());
         dmb.is_some_and(|dmb| self.device.look(dmb, head))
     }
@@ -301,7 +301,7 @@ impl<D: IsmDevice> Binding<D> {
     /// [`ConnMut::read`](smc_proto::endpoint::ConnMut::read).
     ///
     /// # Errors
-    /// As [`IsmDevice::read`]: the DMB is gone.
+    /// [`IsmDevice::read`] fails: the DMB is gone.
     #[inline(always)]
     pub fn take(&self, readable: &BufferSpans, into: &mut [u8]) -> Result<u32, IsmError> {
         let dmb = self.buffers.dmb(readable.buffer).ok_or(IsmError::Stale)?;

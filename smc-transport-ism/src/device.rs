@@ -19,16 +19,16 @@
 //! 1. Nothing blocks. What cannot be done now is [`IsmError::Busy`].
 //! 2. A move writes inside one DMB or not at all; `offset + length` is added in 64
 //!    bits.
-//! 3. Moves to one DMB take effect in the order of the calls. Who has been told of a
+//! 3. Moves to one DMB take effect in the order of the calls. Whoever was notified of a
 //!    signal sees every octet moved before it.
-//! 4. A signal is never lost; several before a [`IsmDevice::poll`] may be told once.
+//! 4. A signal is never lost; several before a [`IsmDevice::poll`] may be reported once.
 //! 5. A DMB is zero when its token is reported, and no earlier attachment writes it.
 //! 6. Only the peer a DMB was registered for can move to it. Others, and unknown
 //!    tokens, are refused when attached or, by a device that knows no attaching, when
 //!    moved to.
 //! 7. A handle names one object for good: after the object is gone, it is
 //!    [`IsmError::Stale`].
-//! 8. A peer that goes away is told once, after everything it sent before.
+//! 8. A peer that goes away is reported once, after everything it sent before.
 //!
 //! Every number a peer chose has been checked before it is reported; the octets in a
 //! DMB have not, and may change while they are read.
@@ -131,13 +131,13 @@ pub struct DeviceFacts {
     pub max_dmb_len: u32,
     /// Most DMBs registered at a time.
     pub max_dmbs: u32,
-    /// Elements a DMB can be divided into, which signals tell apart; 1 to 16.
+    /// Elements a DMB can be divided into, which signals distinguish; 1 to 16.
     pub elements: u16,
     /// Whether the device serves SMC-D version 2.
     pub version_2: bool,
 }
 
-/// What kind of thing an event tells about.
+/// Subject of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventKind {
     /// A DMB of this device failed; `token` is its token.
@@ -195,7 +195,7 @@ pub enum IsmReport {
     DmbRegistered {
         /// The DMB.
         dmb: Dmb,
-        /// What the peer must be told.
+        /// Data for the peer.
         token: DmbToken,
     },
     /// The peer has moved to the DMB, with signal.
@@ -209,7 +209,7 @@ pub enum IsmReport {
         cdc: Cdc,
     },
     /// The peer took back a DMB that this device attached, after everything it did
-    /// before. Devices that are told report it; with others, moves begin to fail.
+    /// before. Devices that learn of it report it; with others, moves begin to fail.
     Withdrawn {
         /// The attachment, which is still to be given up.
         remote: RemoteDmb,
@@ -253,7 +253,7 @@ pub trait IsmDevice {
     fn unregister_dmb(&mut self, dmb: Dmb) -> Result<(), IsmError>;
 
     /// Zeroes a DMB under the same token, for its next use: the peer does not move to it
-    /// until it is told of that. Signals that were not reported yet are forgotten.
+    /// until that is reported to it. Signals that were not reported yet are forgotten.
     ///
     /// # Errors
     /// [`IsmError::Stale`]; [`IsmError::Unsupported`] unless a device says otherwise:
@@ -326,7 +326,7 @@ pub trait IsmDevice {
     /// `element` if `signal`. `offset` is a multiple of 8.
     ///
     /// # Errors
-    /// As [`Self::move_data`].
+    /// See [`Self::move_data`].
     fn move_cdc(
         &mut self,
         remote: RemoteDmb,
@@ -361,7 +361,7 @@ pub trait IsmDevice {
     /// [`IsmReport::Signalled`] has it, for who waits for this DMB alone and looks where
     /// the message arrives: whether it may be another than the last that was looked at or
     /// reported, and no report stands before it. A report of it may still come. A device
-    /// that is only to be heard always says no.
+    /// that can only be observed by reports always returns false.
     #[inline]
     fn look(&self, dmb: Dmb, into: &mut Cdc) -> bool {
         let _ = (dmb, into);
@@ -371,6 +371,6 @@ pub trait IsmDevice {
     /// Reads the CDC message at `offset`, a multiple of 8, each cursor in one piece.
     ///
     /// # Errors
-    /// As [`Self::read`].
+    /// See [`Self::read`].
     fn read_cdc(&self, dmb: Dmb, offset: u32) -> Result<Cdc, IsmError>;
 }

@@ -100,7 +100,7 @@ impl Machine {
     }
 }
 
-/// A device of a [`Machine`]. Dropping it takes it away: its peers are told.
+/// A device of a [`Machine`]. Dropping it takes it away: its peers are notified.
 #[derive(Debug)]
 pub struct Device {
     machine: Machine,

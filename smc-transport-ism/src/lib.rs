@@ -31,7 +31,7 @@
 //! Code that is not safe Rust is in `memory.rs`, which copies to and from memory that a
 //! peer writes, in `process.rs`, which keeps a number in a page that a fork empties, and in
 //! `sys.rs`, which makes system calls. Nowhere is there a
-//! reference to octets that somebody else may change.
+//! reference to octets that another process may change.
 #![deny(unsafe_code)]
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]

@@ -1,4 +1,4 @@
-//! Memory that somebody else writes at any time: the only pointers of this crate
+//! Memory that another process writes at any time: the only pointers of this crate
 //! (with `sys.rs`, which maps it for a PCI function).
 //!
 //! Nothing here ever forms a reference to such octets, save to atomics: they are
@@ -38,7 +38,7 @@ pub(crate) const FLAGS: usize = 2;
 /// The producer flags of that unit, octet 22 of the message.
 const PRODUCER_FLAGS: u64 = u64::from_ne_bytes([0, 0, 0, 0, 0, 0, 0xff, 0]);
 
-/// Stands for that unit where nobody remembers it: any flag may have to be taken back.
+/// Unit of an unknown owner: any flag may have to be taken back.
 pub(crate) const UNKNOWN: u64 = PRODUCER_FLAGS;
 
 /// Most looks at a CDC message that changes.
@@ -91,7 +91,7 @@ impl SharedRegion {
         let end = check_bounds(offset, source.len(), self.len())?;
         // SAFETY: `end` is within the mapping and lies `source.len()` behind the
         // target's begin; `source` is memory of this process that the mapping, which
-        // nobody has a reference into, cannot overlap. The mapping is writable: those
+        // has no references, cannot overlap. The mapping is writable: those
         // that are not stay in `BellsOf`, which does not copy.
         unsafe {
             let target = self.address().add(end - source.len());
@@ -131,7 +131,7 @@ impl SharedRegion {
     ///
     /// `last` is the unit with the flags that this side wrote there last, and is changed
     /// with it: to read it there would be to fetch the line that the other side looks at.
-    /// It does so only if a flag may have to be taken back; the other side may have zeroed
+    /// The line is fetched only if a flag may have to be taken back; the other side may have zeroed
     /// it since.
     //= SHM-024
     #[inline]
@@ -170,7 +170,7 @@ impl SharedRegion {
         Ok(cdc)
     }
 
-    /// The same, where it is wanted.
+    /// Reads a CDC message into `cdc`, as [`Self::read_cdc`] does.
     #[inline]
     pub(crate) fn read_cdc_into(&self, offset: u32, cdc: &mut Cdc) -> Result<(), IsmError> {
         let units = self.cdc_units(offset)?;

@@ -29,7 +29,7 @@ static LAST: AtomicU64 = AtomicU64::new(0);
 static FORKS: AtomicU64 = AtomicU64::new(0);
 
 impl Process {
-    /// This process.
+    /// The own process.
     #[inline]
     #[must_use]
     pub fn current() -> Self {
@@ -170,7 +170,7 @@ impl<T> PerProcess<T> {
     /// The value of this process, made now if it has none.
     ///
     /// # Errors
-    /// Those of `make`.
+    /// The errors of `make`.
     pub fn get_or_make(&self, make: impl FnOnce() -> io::Result<T>) -> io::Result<&T> {
         let known = self.0.load(Ordering::Acquire);
         if let Some(value) = self.get() {

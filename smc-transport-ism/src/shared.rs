@@ -67,7 +67,7 @@ const fn facts(gid: Gid128, max_dmbs: u32) -> DeviceFacts {
     }
 }
 
-/// 64 bits nobody can guess.
+/// 64 bits that cannot be guessed.
 fn random() -> io::Result<u64> {
     let mut octets = [0; 8];
     // Up to 256 octets come whole or not at all.

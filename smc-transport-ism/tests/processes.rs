@@ -79,7 +79,7 @@ fn connect(to: SocketAddr, device: &mut Device) -> (TcpStream, Gid128) {
     (tcp.into(), device.admit(paired).unwrap())
 }
 
-/// A DMB each way, their tokens told over the TCP connection.
+/// A DMB each way, their tokens sent over the TCP connection.
 struct Pair {
     tcp: TcpStream,
     peer: Gid128,
@@ -218,7 +218,7 @@ fn small_files() {
     println!("\nlives");
 }
 
-/// This process as the server.
+/// The test's own process as the server.
 struct Server {
     listener: TcpListener,
     rendezvous: Rendezvous,

@@ -7,7 +7,7 @@
 //! ```text
 //!   carry_out: until the engine wants nothing more        poll: until there is nothing
 //!
-//!   poll_data ── DataTurn ───┐                     ┌─ answers that are due already
+//!   poll_data ── DataTransmit ───┐                     ┌─ answers that are due already
 //!   poll_rdma ── RdmaCommand ┤                     ├─ queue pairs with completions
 //!                            ▼                     ├─ errands: what took its time
 //!         links, buffers, chained work requests    └─ news of ports and devices
@@ -70,7 +70,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::event::epoll;
-use smc_proto::command::{DataTurn, RdmaCommand};
+use smc_proto::command::{DataTransmit, RdmaCommand};
 use smc_proto::completion::RdmaCompletion;
 use smc_proto::config::MAX_DEVICES;
 use smc_proto::endpoint::Endpoint;
@@ -248,10 +248,10 @@ impl<R: Rnic> Binding<R> {
     pub fn carry_out<S: Storage>(&mut self, engine: &mut Endpoint<S>, now: Instant) -> bool {
         let mut any = false;
         for device in self.devices() {
-            let mut turn = DataTurn::EMPTY;
+            let mut turn = DataTransmit::EMPTY;
             loop {
                 if engine.poll_data(now, device, &mut turn) {
-                    self.execute_turn(&turn);
+                    self.execute_transmit(&turn);
                 } else if let Some(command) = engine.poll_rdma(now, device) {
                     self.execute_from(engine, device, command);
                 } else {

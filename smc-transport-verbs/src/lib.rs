@@ -1,7 +1,7 @@
 //! RoCE devices for SMC-R, over libibverbs.
 //!
 //! ```text
-//!   Endpoint ── RdmaCommand, DataTurn ──► binding::Binding ──► rnic::Rnic
+//!   Endpoint ── RdmaCommand, DataTransmit ──► binding::Binding ──► rnic::Rnic
 //!            ◄─ RdmaCompletion ────────── poll ◄──────────────── its queues
 //!            ◄─ PathEvent ─────────────── poll_path ◄─────────── its events
 //!   application ── bytes ───► fill ──► send buffers, which the device reads

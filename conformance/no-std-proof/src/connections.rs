@@ -1,11 +1,11 @@
 //! `smc_proto::connection` by itself: two connections, and an order of calls
 //! that the input decides.
 
-use smc_proto::command::DataTurn;
+use smc_proto::command::DataTransmit;
 use smc_proto::config::ConnectionConfig;
 use smc_proto::connection::{
     ApiMisuse, CdcOutcome, CloseCause, CloseState, Connection, ConnectionParams, FatalCause,
-    NotifyRecord, PeerMisbehaved, Ring, Shutdown, Span, Spans, Stats, Told, Urgent,
+    NotifyRecord, PeerMisbehaved, Ring, Sent, Shutdown, Span, Spans, Stats, Urgent,
 };
 use smc_proto::event::CloseReason;
 use smc_proto::time::{Duration, Instant};
@@ -146,7 +146,7 @@ fn step(
             1 => c.on_tcp_reset(*now, cfg),
             2 => {
                 let cause = fatal(input);
-                keep(cause.can_tell_peer());
+                keep(cause.can_notify_peer());
                 c.on_fatal(*now, cfg, cause);
             }
             3 => c.set_urgent_inline(input.bit()),
@@ -188,20 +188,20 @@ fn work(sink: &mut Sink, cfg: &ConnectionConfig, now: Instant, side: &mut Side) 
         let Some(free) = side.sent.iter_mut().find(|sent| sent.is_none()) else {
             return;
         };
-        let mut turn = DataTurn::EMPTY;
+        let mut turn = DataTransmit::EMPTY;
         // Called by its address: where it is called by name it is inlined, and leaves no
         // symbol that could be counted.
-        let next_turn = core::hint::black_box(
-            Connection::next_turn
+        let next_transmit = core::hint::black_box(
+            Connection::next_transmit
                 as fn(
                     &mut Connection,
                     Instant,
                     &ConnectionConfig,
                     u64,
-                    &mut DataTurn,
-                ) -> Option<Told>,
+                    &mut DataTransmit,
+                ) -> Option<Sent>,
         );
-        let Some(next) = next_turn(&mut side.connection, now, cfg, 1 << 32, &mut turn) else {
+        let Some(next) = next_transmit(&mut side.connection, now, cfg, 1 << 32, &mut turn) else {
             return;
         };
         sink.value(&next, &next);

@@ -2,7 +2,7 @@
 
 mod host;
 
-use smc_proto::command::{DataTurn, RdmaCommand, Segment};
+use smc_proto::command::{DataTransmit, RdmaCommand, Segment};
 use smc_proto::completion::RdmaCompletion;
 use smc_proto::config::Config;
 use smc_proto::endpoint::{ClcProgress, ConnOptions, Endpoint};
@@ -107,11 +107,11 @@ impl Pair {
                 idle &= !self.pump_clc(side)?;
                 for device in [DEVICE, SPARE] {
                     // One side posts whole turns, the other one step by step.
-                    let mut turn = DataTurn::EMPTY;
+                    let mut turn = DataTransmit::EMPTY;
                     while side == 0 && self.side(side).0.endpoint.poll_data(now, device, &mut turn)
                     {
                         idle = false;
-                        self.execute_turn(side, &turn)?;
+                        self.execute_transmit(side, &turn)?;
                     }
                     while let Some(command) = self.side(side).0.endpoint.poll_rdma(now, device) {
                         idle = false;
@@ -220,7 +220,7 @@ impl Pair {
         Ok(moved)
     }
 
-    fn execute_turn(&mut self, side: usize, turn: &DataTurn) -> Result<(), Failure> {
+    fn execute_transmit(&mut self, side: usize, turn: &DataTransmit) -> Result<(), Failure> {
         for write in &turn.writes {
             if !write.is_empty() {
                 let command = RdmaCommand::Write {

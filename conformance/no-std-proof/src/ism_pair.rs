@@ -222,7 +222,7 @@ impl IsmPair {
             end.take_back(now, lent);
             written
         } else {
-            end.endpoint.write_and_tell(
+            end.endpoint.write_and_signal(
                 now,
                 id,
                 &mut signalled,
@@ -260,7 +260,7 @@ impl IsmPair {
         if !end.endpoint.is_readable(id) {
             // What was signalled is known: polling once more changes nothing.
             let (endpoint, memory) = (&mut end.endpoint, &end.memory);
-            let looked = endpoint.look(now, id, |buffer, head| {
+            let looked = endpoint.poll_dmb(now, id, |buffer, head| {
                 let octets = memory.get(buffer.index() as usize);
                 let octets = octets.and_then(|octets| octets.first_chunk());
                 octets.map(|octets| *head = *octets).is_some()
@@ -316,7 +316,7 @@ impl IsmPair {
                 idle &= !self.pump_events(side)?;
             }
             if idle {
-                let [one, two] = [0, 1].map(|side| self.side(side).0.endpoint.is_quiet(DEVICE));
+                let [one, two] = [0, 1].map(|side| self.side(side).0.endpoint.is_idle(DEVICE));
                 return (one && two).then_some(());
             }
         }

@@ -1,6 +1,6 @@
 //! The types at the seams: commands, completions, events, settings, handles.
 
-use smc_proto::command::{BufferKind, DataTurn, QpAddress, RdmaCommand, Segment, TcpCommand};
+use smc_proto::command::{BufferKind, DataTransmit, QpAddress, RdmaCommand, Segment, TcpCommand};
 use smc_proto::completion::{LinkFailure, RdmaCompletion};
 use smc_proto::config::{
     Config, ConnectionConfig, Offers, OnSilence, ProposalVersion, Timeouts, UrgentFlags, UserEids,
@@ -8,8 +8,8 @@ use smc_proto::config::{
 };
 use smc_proto::connection::Shutdown;
 use smc_proto::endpoint::{
-    AnswerError, BufferSpans, ClcError, ClcProgress, ConnOptions, Endpoint, Looked, Next,
-    OpenError, Taken, TcpEvent, Usage,
+    AnswerError, BufferSpans, ClcError, ClcProgress, ConnOptions, Endpoint, Next, OpenError,
+    PollOutcome, ReadOutcome, TcpEvent, Usage,
 };
 use smc_proto::event::{CloseReason, Event, FallbackReason};
 use smc_proto::id::{BufferId, ConnId, DeviceId, GroupId, LanId, LinkId, WrId};
@@ -180,7 +180,7 @@ fn command(input: &mut Input, sink: &mut Sink, handles: Handles) {
     ];
     let command = input.one_of(&commands);
     sink.value(&command, &command);
-    let turn = DataTurn::EMPTY;
+    let turn = DataTransmit::EMPTY;
     sink.value(&turn, &turn);
     let [write, _] = turn.writes;
     sink.value(&write, &write);
@@ -384,10 +384,14 @@ fn path(input: &mut Input, sink: &mut Sink) {
     let technology = input.one_of(&[Technology::SmcR, Technology::SmcD]);
     sink.hashed(&technology, &Technology::SmcD);
     sink.display(&technology);
-    let looked = input.one_of(&[Looked::Nothing, Looked::Cursors, Looked::More]);
-    sink.hashed(&looked, &Looked::More);
-    let taken = Taken {
-        octets: input.u32(),
+    let looked = input.one_of(&[
+        PollOutcome::Nothing,
+        PollOutcome::Cursors,
+        PollOutcome::More,
+    ]);
+    sink.hashed(&looked, &PollOutcome::More);
+    let taken = ReadOutcome {
+        bytes: input.u32(),
         follows: input.bit(),
     };
     sink.hashed(&taken, &taken);

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 
-use smc_proto::command::DataTurn;
+use smc_proto::command::DataTransmit;
 use smc_proto::config::ConnectionConfig;
 use smc_proto::connection::{
     CdcOutcome, CloseCause, CloseState, Connection, ConnectionParams, FatalCause, Notices, Ring,
@@ -90,8 +90,8 @@ impl World {
     pub(super) fn turn(&mut self, side: u8) -> Result<(), String> {
         let links = self.links;
         let side = self.side(side);
-        let mut turn = DataTurn::EMPTY;
-        let sent = side.connection.next_turn(NOW, &CONFIG, 0, &mut turn);
+        let mut turn = DataTransmit::EMPTY;
+        let sent = side.connection.next_transmit(NOW, &CONFIG, 0, &mut turn);
         let sent = sent.ok_or("a connection that wanted a turn sends nothing")?;
         let cdc = Cdc::parse(&turn.payload).map_err(|error| format!("{error}"))?;
         let posted = Posted {
@@ -101,7 +101,7 @@ impl World {
         };
         // Of a validation nothing but its number counts.
         if !posted.is_validation() {
-            side.check_order(&cdc, sent.octets)?;
+            side.check_order(&cdc, sent.bytes)?;
             side.final_flags |= cdc.connection_flags;
             side.posted = cdc.sequence;
         }
@@ -162,7 +162,7 @@ impl World {
         let orderly = |side: &Side| side.connection.cause() == Some(CloseCause::Orderly);
         let orderly = self.sides.iter().all(|side| side.closed && orderly(side));
         for [writer, reader] in [[0, 1], [1, 0]].map(|pair| pair.map(|side| &self.sides[side])) {
-            let arrived = reader.connection.stats().octets_received;
+            let arrived = reader.connection.stats().bytes_received;
             if arrived > writer.written.into() {
                 return Err("more octets arrived than were written".into());
             }

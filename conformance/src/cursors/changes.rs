@@ -38,14 +38,14 @@ const PLANTED: [(&str, &str, &str); 15] = [
     // The total stays.
     (
         "Ring::advance",
-        "from.total.wrapping_add(octets as u64)",
+        "from.total.wrapping_add(bytes as u64)",
         "from.total",
     ),
     // The total is one of 32 bits.
     (
         "Position::moved",
-        "self.total.wrapping_add(octets as u64)",
-        "(self.total as u32).wrapping_add(octets) as u64",
+        "self.total.wrapping_add(bytes as u64)",
+        "(self.total as u32).wrapping_add(bytes) as u64",
     ),
     // Wrap counters are of 8 bits.
     (

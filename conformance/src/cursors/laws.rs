@@ -10,7 +10,7 @@
 //! induction: it is so where every cursor begins, and what goes over the end of a ring moves
 //! both at once.
 
-use super::cursor::{Position, Ring, Step, StepFault, newer, octets_between};
+use super::cursor::{Position, Ring, Step, StepFault, bytes_between, newer};
 use super::spans::{Span, Spans};
 use crate::wire::types::Cursor;
 
@@ -352,7 +352,7 @@ pub(super) fn totals_give_the_bytes_between(from: Position, count: u32) -> Optio
     }
     let moved = from.moved(count, from.cursor);
     Some(
-        octets_between(from.total, to) == count
+        bytes_between(from.total, to) == count
             && moved.since(from.total) == count
             && moved.cursor == from.cursor,
     )

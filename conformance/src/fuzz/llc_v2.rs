@@ -146,7 +146,7 @@ pub fn llc_v2_message<'a>(r: &mut Reader<'_>, lists: &'a mut Lists) -> LlcMessag
         1 => {
             let link = AddLink {
                 reply,
-                rejection: r.flag().then_some(AddLinkRejectReason::NOT_TOLD),
+                rejection: r.flag().then_some(AddLinkRejectReason::UNSPECIFIED),
                 mac: Mac(r.array()),
                 gid: Gid(r.array()),
                 qpn: Qpn::new(r.u32()),

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use smc_proto::command::DataTurn;
+use smc_proto::command::DataTransmit;
 use smc_proto::config::{ConnectionConfig, UrgentFlags};
 use smc_proto::connection::{
     CdcOutcome, CloseCause, CloseState, Connection, ConnectionParams, NotifyRecord, Ring,
@@ -201,8 +201,10 @@ impl World {
 
     /// The engine's connection sends what it wants to; false if that is nothing.
     fn transmit(&mut self) -> Result<bool, String> {
-        let mut turn = DataTurn::EMPTY;
-        let sent = self.engine.next_turn(self.now, &self.config, 0, &mut turn);
+        let mut turn = DataTransmit::EMPTY;
+        let sent = self
+            .engine
+            .next_transmit(self.now, &self.config, 0, &mut turn);
         let Some(sent) = sent else {
             return Ok(false);
         };
@@ -218,7 +220,7 @@ impl World {
         self.engine_app.published = self
             .engine_app
             .published
-            .max(self.engine.stats().octets_sent);
+            .max(self.engine.stats().bytes_sent);
         match self.case.medium {
             Medium::Rdma => self.link.push_back(Item::Message(cdc, sent.record)),
             Medium::SharedMemory => {

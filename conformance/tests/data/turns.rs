@@ -6,7 +6,7 @@ use conformance::check;
 use conformance::direct::{DEVICE, Pair};
 use conformance::script::Script;
 use proptest::prelude::*;
-use smc_proto::command::{DataTurn, RdmaCommand};
+use smc_proto::command::{DataTransmit, RdmaCommand};
 use smc_proto::completion::RdmaCompletion;
 use smc_proto::connection::Shutdown;
 use smc_proto::endpoint::ConnOptions;
@@ -115,7 +115,7 @@ fn a_turn_holds_both_writes_round_the_end_of_the_ring() {
     let mut pair = Pair::new(1);
     let (a, b) = pair.open_with(options(), options());
     let now = pair.now;
-    let mut turn = DataTurn::EMPTY;
+    let mut turn = DataTransmit::EMPTY;
     assert!(!pair.hosts[0].endpoint.poll_data(now, DEVICE, &mut turn));
     let mut bytes = vec![0; 12 << 10];
     pair.hosts[0].write(now, a, &bytes);

@@ -53,7 +53,7 @@ fn written(pair: &Pair, conn: ConnId, len: u32, lends: bool) -> Outcome {
         assert!(!engine.take_back(now, lent));
         written
     } else {
-        let written = engine.write_and_tell(now, conn, &mut told, fill, tell);
+        let written = engine.write_and_signal(now, conn, &mut told, fill, tell);
         written.expect("a connection")
     };
     after(engine, now, written, told)
@@ -77,7 +77,7 @@ fn read(pair: &Pair, conn: ConnId, head: [u8; 32], len: u32, lends: bool) -> Out
         read
     } else {
         let read = engine.read(now, conn, |readable| room(readable, len));
-        read.expect("a connection").map(|taken| taken.octets)
+        read.expect("a connection").map(|taken| taken.bytes)
     };
     after(engine, now, read, told)
 }

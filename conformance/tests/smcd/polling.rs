@@ -6,7 +6,7 @@ use std::hash::Hasher;
 use conformance::smcd::{DEVICE, Pair, Setup};
 use smc_proto::command::IsmCommand;
 use smc_proto::completion::IsmCompletion;
-use smc_proto::endpoint::Looked;
+use smc_proto::endpoint::PollOutcome;
 use smc_proto::event::Event;
 use smc_proto::id::ConnId;
 use smc_proto::time::Duration;
@@ -17,7 +17,7 @@ fn head_of(pair: &Pair, conn: ConnId, len: u32) -> [u8; 32] {
     let now = pair.sim.now();
     let engine = pair.sim.endpoint(pair.client).expect("an engine");
     let mut signal = None;
-    let written = engine.write_and_tell(
+    let written = engine.write_and_signal(
         now,
         conn,
         &mut signal,
@@ -40,16 +40,16 @@ fn outcome(pair: &Pair, conn: ConnId, head: [u8; 32], polls: bool) -> Outcome {
     let now = pair.sim.now();
     let engine = pair.sim.endpoint(pair.server).expect("an engine");
     let mut own = None;
-    let outcome = engine.look(now, conn, |buffer, place| {
+    let outcome = engine.poll_dmb(now, conn, |buffer, place| {
         own = Some(buffer);
         *place = head;
         polls
     });
     assert_eq!(outcome.is_anything(), polls);
     // What a socket has polled before need not be polled again.
-    let quiet = engine.is_quiet(DEVICE);
+    let quiet = engine.is_idle(DEVICE);
     assert!(
-        outcome != Looked::Cursors || quiet,
+        outcome != PollOutcome::Cursors || quiet,
         "more than cursors moved"
     );
     if !polls {
@@ -137,8 +137,8 @@ fn a_poll_is_a_signal_but_for_the_event() {
         let engine = pair.sim.endpoint(pair.server).expect("an engine");
         if engine.conn(to).is_none() {
             assert_eq!(
-                engine.look(now, to, |_, _| panic!("no DMB")),
-                Looked::Nothing
+                engine.poll_dmb(now, to, |_, _| panic!("no DMB")),
+                PollOutcome::Nothing
             );
             assert!(!engine.is_readable(to));
         }

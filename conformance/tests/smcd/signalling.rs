@@ -27,7 +27,7 @@ fn written(pair: &Pair, conn: ConnId, len: u32, in_one: bool) -> Outcome {
     };
     let (written, signalled) = if in_one {
         let mut signalled = None;
-        let written = engine.write_and_tell(
+        let written = engine.write_and_signal(
             now,
             conn,
             &mut signalled,
@@ -44,7 +44,7 @@ fn written(pair: &Pair, conn: ConnId, len: u32, in_one: bool) -> Outcome {
         commands.push(command);
     }
     while engine.poll_event().is_some() || engine.poll_tcp().is_some() {}
-    assert!(engine.is_quiet(DEVICE));
+    assert!(engine.is_idle(DEVICE));
     let mut state = DefaultHasher::new();
     engine.fingerprint(now, &mut state);
     let counted = format!("{:?}", engine.statistics());

@@ -86,7 +86,7 @@ fn run() -> (Vec<Outcome>, u64) {
     world.run_until(|world| world.transports(first) == [Transport::Smc; 2]);
     let bytes = exchange(&mut world, first, [300_000, 500_000]);
     carried.push((world.end(CLIENT, first).transport, bytes));
-    let (writes, _) = world.octets_written(SERVER);
+    let (writes, _) = world.bytes_written(SERVER);
     println!(
         "  300 kB there and 500 kB back, the latter by {writes} RDMA WRITEs; TCP carried {} octets.",
         world.end(CLIENT, first).clc_bytes + world.end(SERVER, first).clc_bytes
@@ -97,7 +97,7 @@ fn run() -> (Vec<Outcome>, u64) {
     world.run_until(|world| world.transports(second) == [Transport::Smc; 2]);
     let bytes = exchange(&mut world, second, [100_000, 1]);
     carried.push((world.end(CLIENT, second).transport, bytes));
-    let written = [CLIENT, SERVER].map(|host| world.octets_written(host).1);
+    let written = [CLIENT, SERVER].map(|host| world.bytes_written(host).1);
 
     println!("\n   Both are closed by SMC-R, then their TCP connections by FIN.");
     close(&mut world, first);

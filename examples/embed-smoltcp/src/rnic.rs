@@ -69,7 +69,7 @@ pub(crate) struct Rnic {
     next: u32,
     /// RDMA WRITEs and bytes carried out so far.
     pub(crate) writes: u64,
-    pub(crate) octets_written: u64,
+    pub(crate) bytes_written: u64,
 }
 
 /// Why a WRITE or SEND failed: the queue pair breaks.
@@ -85,7 +85,7 @@ impl Rnic {
             completions: VecDeque::new(),
             next: first,
             writes: 0,
-            octets_written: 0,
+            bytes_written: 0,
         }
     }
 
@@ -344,7 +344,7 @@ impl Network {
         head.copy_from_slice(first);
         tail.copy_from_slice(second);
         near.writes += 1;
-        near.octets_written += length as u64;
+        near.bytes_written += length as u64;
         Ok(())
     }
 

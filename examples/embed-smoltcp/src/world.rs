@@ -47,9 +47,9 @@ impl World {
     }
 
     /// Bytes that a host wrote into the memory of the other.
-    pub(crate) fn octets_written(&mut self, host: usize) -> (u64, u64) {
+    pub(crate) fn bytes_written(&mut self, host: usize) -> (u64, u64) {
         let rnic = self.network.rnic(host);
-        (rnic.writes, rnic.octets_written)
+        (rnic.writes, rnic.bytes_written)
     }
 
     /// Opens a TCP connection: the number it has at both hosts.

@@ -9,9 +9,9 @@ use crate::view::{CdcView, WriteView};
 rules! {
     /// Rules about the ends of connections in CDC messages.
     RULES: CdcView, Close;
-    after_close "CLOSE-029" "close-last-word" needs "the message before it"
+    after_close "CLOSE-029" "close-is-final" needs "the message before it"
         says "Behind a message that says closed a side sends no other for the connection.";
-    after_abort "ABORT-019" "abort-last-word" needs "the message before it"
+    after_abort "ABORT-019" "abort-is-final" needs "the message before it"
         says "Behind a message that says aborted a side sends no other for the connection.";
     levels "CLOSE-023" "close-levels" needs "the message before it"
         says "A flag of its end that a side sent once stays set.";

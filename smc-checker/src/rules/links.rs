@@ -51,7 +51,7 @@ rules! {
         says "The count of pairs left falls by two with each ADD LINK CONTINUATION, down to the last pairs.";
     round_rmbs "LLC-040" "link-continuation-rmbs" needs "the group's beginning"
         says "ADD LINK and its CONTINUATIONs announce each RMB of the sender, once.";
-    all_announced "LLC-018" "link-told-before-confirm" needs "the group's beginning"
+    all_announced "LLC-018" "link-announced-before-confirm" needs "the group's beginning"
         says "When the server confirms an added link both sides have announced all their RMBs.";
     known_number "LLC-042" "link-delete-known" needs "the group's beginning"
         says "A server deletes links that there are.";

@@ -7,7 +7,7 @@ use crate::scenario::{CLIENT, Line, SERVER};
 use crate::{Case, cdc_line, with};
 
 pub(crate) static CASES: &[Case] = &[
-    (&["close-last-word"], || {
+    (&["close-is-final"], || {
         with(|s| {
             let mut more = *s.line("closed").cdc();
             more.sequence = 3;
@@ -15,7 +15,7 @@ pub(crate) static CASES: &[Case] = &[
             s.insert_behind("closed", cdc_line(SERVER, 0, more));
         })
     }),
-    (&["abort-last-word"], || {
+    (&["abort-is-final"], || {
         with(|s| {
             let mut more = *s.line("abort").cdc();
             more.sequence = 2;

@@ -116,7 +116,7 @@ pub(crate) static CASES: &[Case] = &[
         },
     ),
     (
-        &["link-continuation-rmbs", "link-told-before-confirm"],
+        &["link-continuation-rmbs", "link-announced-before-confirm"],
         || {
             with(|s| {
                 change_llc!(s, "continuation", AddLinkContinuation(m) => {
@@ -126,7 +126,7 @@ pub(crate) static CASES: &[Case] = &[
             .up_to("confirm link 2 reply")
         },
     ),
-    (&["link-told-before-confirm"], || {
+    (&["link-announced-before-confirm"], || {
         with(|s| {
             change_llc!(s, "continuation reply", AddLinkContinuation(m) => {
                 m.remaining = 0;

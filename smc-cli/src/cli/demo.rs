@@ -7,7 +7,7 @@ use smc_proto::version::SmcVersion;
 
 use super::values::{Percentages, octets, percentage, rnics};
 
-/// Octets the demo carries if nobody says how many: a second or two of work.
+/// Bytes the demo carries by default: a second or two of work.
 pub const DEFAULT_BYTES: u64 = 256 << 20;
 
 /// Arguments of `demo`.

@@ -108,7 +108,7 @@ impl HostPort {
     /// All addresses of it.
     ///
     /// # Errors
-    /// Those of the resolver.
+    /// The addresses of the resolver.
     pub fn resolve(&self) -> io::Result<Vec<SocketAddr>> {
         let (host, port) = match self {
             Self::All(port) => return Ok(vec![(Ipv6Addr::UNSPECIFIED, *port).into()]),
@@ -124,7 +124,7 @@ impl HostPort {
     }
 }
 
-/// As a user writes it.
+/// The target as a user writes it.
 impl std::fmt::Display for HostPort {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

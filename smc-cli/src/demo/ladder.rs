@@ -156,7 +156,7 @@ impl Paper<'_> {
         }
     }
 
-    /// Tells of the messages between two that are shown.
+    /// Summarises the messages between two that are shown.
     fn gap(&mut self, left_out: &Tally, time: core::time::Duration) -> io::Result<()> {
         let all = left_out.all();
         if all == 0 {

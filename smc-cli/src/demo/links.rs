@@ -1,4 +1,4 @@
-//! The lives of the links of a demo, as its two engines tell them.
+//! The lives of the links of a demo, as its two engines report them.
 
 mod life;
 
@@ -109,7 +109,7 @@ impl Links {
         notes: &mut Vec<Note>,
     ) -> usize {
         let number = status.number.0;
-        // The other end may have told of it before.
+        // The other end may have reported it before.
         let half = self.lives.iter().rposition(|life| {
             life.number == number && life.ends.get(side).is_some_and(Option::is_none)
         });

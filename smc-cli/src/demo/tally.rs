@@ -63,7 +63,7 @@ impl Kind {
         Self::IsmEvent,
     ];
 
-    /// As `smcx decode --json` names it, and as people do.
+    /// The name in `smcx decode --json`, and the one for people.
     #[must_use]
     pub const fn names(self) -> (&'static str, &'static str) {
         match self {

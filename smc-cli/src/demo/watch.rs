@@ -35,16 +35,16 @@ pub(super) struct Watch {
     pub(super) not_accepted: Tally,
     /// When the latest LLC message arrived.
     pub(super) latest_llc: Instant,
-    /// Whether there is more than one link to be told from another.
+    /// Whether there is more than one link to distinguish.
     pub(super) several_links: bool,
     seen: u64,
     /// The tally up to the latest message.
     kept: Tally,
     control: Ends,
     data: Ends,
-    /// Where rings begin, as the messages told.
+    /// Where rings begin, by the messages.
     rings: BTreeMap<RKey, u64>,
-    /// To which links queue pairs belong, as the messages told.
+    /// To which links queue pairs belong, by the messages.
     links: BTreeMap<(Option<HostId>, Qpn), LinkNumber>,
     /// Data messages still to be kept, whatever comes.
     around: u8,

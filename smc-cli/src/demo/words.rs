@@ -121,7 +121,7 @@ pub(super) fn llc(message: &LlcMessage) -> String {
     }
 }
 
-/// The same of version 2.
+/// Describes a message of version 2.
 pub(super) fn llc_v2(message: &LlcMessageV2<'_>) -> String {
     match message {
         LlcMessageV2::AddLink(m) => {
@@ -143,7 +143,7 @@ pub(super) fn llc_v2(message: &LlcMessageV2<'_>) -> String {
     }
 }
 
-/// Tells the rings that a message of version 2 names.
+/// Describes the rings that a message of version 2 names.
 pub(super) fn rings_v2(message: &LlcMessageV2<'_>, mut learn: impl FnMut(RToken)) {
     match message {
         LlcMessageV2::ConfirmRkey(m) => {
@@ -171,7 +171,7 @@ fn many(count: usize, what: &str) -> String {
     format!("{count} {what}{plural}")
 }
 
-/// Tells the rings that a message names.
+/// Describes the rings that a message names.
 pub(super) fn rings(message: &LlcMessage, mut learn: impl FnMut(RToken)) {
     match message {
         LlcMessage::ConfirmRkey(confirm) => {
@@ -194,7 +194,7 @@ pub(super) fn cdc(cdc: &Cdc) -> String {
     cursors(&name, &CdcIsm::from(*cdc))
 }
 
-/// The same of SMC-D, where messages have no number.
+/// Cursors of a message of SMC-D, which has no number.
 pub(super) fn cdc_ism(cdc: &CdcIsm) -> String {
     cursors("CDC", cdc)
 }

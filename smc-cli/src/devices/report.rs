@@ -1,4 +1,4 @@
-//! The same for people.
+//! The list of devices, for people.
 
 use std::io::{self, Write};
 

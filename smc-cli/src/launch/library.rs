@@ -194,7 +194,7 @@ mod tests {
         );
     }
 
-    /// As Cargo builds with a umask of 002.
+    /// Cargo builds so with a umask of 002.
     #[test]
     fn a_group_may_change_the_library_if_it_may_change_the_command() {
         let group = Installation::new("group");

@@ -16,7 +16,7 @@ pub(crate) enum Means {
 }
 
 impl Means {
-    /// Those of a transport, by a policy.
+    /// The means of a transport, by a policy.
     ///
     /// # Errors
     /// What is wrong with the policy, or keeps a stack from being made.

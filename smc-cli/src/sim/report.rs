@@ -13,7 +13,7 @@ use super::{Failed, Findings};
 use crate::cli::{Seeds, SimArguments};
 use crate::output::{Failure, Screen, grouped, size};
 
-/// Failed runs that are told in full, and what is told of each.
+/// Failed runs that are printed in full, and lines of each.
 const TOLD: usize = 10;
 const SENTENCES: usize = 5;
 

@@ -13,7 +13,7 @@ const BTH: usize = 12;
 const SEND_ONLY: u8 = 4;
 
 /// Copies a capture with the length of each LLC message of version 2 the other
-/// way round, and the count of RTokens in both octets; tells how many there were.
+/// way round, and the count of RTokens in both octets; returns how many there were.
 pub(crate) fn swap_lengths(from: &Path, to: &Path) -> usize {
     let mut octets = Vec::new();
     let file = fs::File::open(from).unwrap();

@@ -1,11 +1,11 @@
-//! Which fields of tshark and of our records tell the same.
+//! Which fields of tshark and of our records mean the same.
 
 pub(crate) const OPTION: &str = "tcp.options.experimental.exid";
 pub(crate) const CLC: &str = "smc.clc_msg";
 pub(crate) const LLC: &str = "smc.llc_msg";
 pub(crate) const RETH: &str = "infiniband.reth.r_key";
 
-/// Fields of tshark and of our records that tell the same, by type.
+/// Fields of tshark and of our records that mean the same, by type.
 pub(crate) const SAME: [(&str, &[(&str, &str)]); 15] = [
     ("TcpOption", &[]),
     (

@@ -151,7 +151,7 @@ impl Session {
     }
 }
 
-/// Writes a capture and tells what is in it.
+/// Writes a capture and returns what is in it.
 pub(crate) fn write_everything(file: &Path) -> Vec<Written> {
     let file = BufWriter::new(File::create(file).unwrap());
     let mut session = Session {

@@ -10,7 +10,7 @@ use crate::wire::types::{DmbToken, IsmGid};
 /// The adapter polls only when it can execute, and has executed a command before it
 /// calls the endpoint again: what [`Move`](Self::Move) and [`Signal`](Self::Signal) name
 /// may be used for something else from then on. Control commands have an answer, which
-/// may come late; one per buffer is under way at a time. Moves, signals and events have
+/// may come late; one per buffer is in flight at a time. Moves, signals and events have
 /// none: they count as done unless [`MoveFailed`](crate::completion::IsmCompletion::MoveFailed)
 /// follows.
 ///
@@ -21,12 +21,12 @@ use crate::wire::types::{DmbToken, IsmGid};
 /// - its send buffer, bound to the peer's DMB by `AttachDmb` and freed of it by
 ///   `DetachDmb`. If the device can map the peer's DMB
 ///   ([`IsmPath::attaches`](crate::path::IsmPath::attaches)), the send buffer *is* that DMB:
-///   whoever puts octets there has written them to the peer, and no `Move` follows.
+///   whoever puts bytes there has written them to the peer, and no `Move` follows.
 ///   Otherwise it is memory of its own (`AllocBuffer`, `FreeBuffer`) from which `Move`
 ///   copies.
 ///
 /// Like an RNIC, a device of which
-/// [`DeviceRemoved`](crate::path::PathEvent::DeviceRemoved) was told is polled on and
+/// [`DeviceRemoved`](crate::path::PathEvent::DeviceRemoved) was reported is still polled and
 /// answered for: what is undone counts as undone, what is asked for is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IsmCommand {
@@ -35,7 +35,7 @@ pub enum IsmCommand {
     RegisterDmb {
         /// The buffer.
         buffer: BufferId,
-        /// Octets, the [head](CDC_ISM_LENGTH) included: 16 KiB shifted by a code.
+        /// Bytes, the [head](CDC_ISM_LENGTH) included: 16 KiB shifted by a code.
         length: u32,
         /// The peer's device.
         peer: IsmGid,
@@ -48,7 +48,7 @@ pub enum IsmCommand {
         /// The DMB.
         buffer: BufferId,
     },
-    /// Zero a whole DMB before its next use: nobody writes to it then. A device that
+    /// Zero a whole DMB before its next use: the peer does not write to it then. A device that
     /// cannot do that refuses, and is asked for another DMB. Answer: `DmbCleared`.
     ClearDmb {
         /// The DMB.
@@ -58,7 +58,7 @@ pub enum IsmCommand {
     AllocBuffer {
         /// The send buffer.
         buffer: BufferId,
-        /// Octets.
+        /// Bytes.
         length: u32,
     },
     /// Give the memory of a send buffer back. Answer: `BufferFreed`.
@@ -67,7 +67,7 @@ pub enum IsmCommand {
         buffer: BufferId,
     },
     /// Bind a send buffer to the peer's DMB; if `map`, make it that DMB. One that is
-    /// shorter than `length` must be refused, as far as the device can tell: every
+    /// shorter than `length` must be refused, as far as the device can know: every
     /// offset below it will be used. Answer: `DmbAttached`.
     AttachDmb {
         /// The send buffer.
@@ -76,7 +76,7 @@ pub enum IsmCommand {
         peer: IsmGid,
         /// The DMB, as the peer named it.
         token: DmbToken,
-        /// Octets it has according to the peer.
+        /// Bytes it has according to the peer.
         length: u32,
         /// Whether the send buffer becomes the DMB itself.
         map: bool,
@@ -89,7 +89,7 @@ pub enum IsmCommand {
         /// may be thrown away. Otherwise it must stay readable for the peer.
         discard: bool,
     },
-    /// Write octets of the send buffer to the DMB it is bound to, without a signal.
+    /// Write bytes of the send buffer to the DMB it is bound to, without a signal.
     Move {
         /// The connection it belongs to, for failures.
         conn: ConnId,
@@ -98,7 +98,7 @@ pub enum IsmCommand {
         /// What to write, one or two pieces of the send buffer in this order; an
         /// unused second piece has length 0.
         source: [Segment; 2],
-        /// Offset in the peer's DMB of the first octet.
+        /// Offset in the peer's DMB of the first byte.
         offset: u32,
     },
     /// Write a CDC message to the head of the DMB that a send buffer is bound to, behind
@@ -127,7 +127,7 @@ pub enum IsmCommand {
     },
 }
 
-/// [`IsmCommand::Signal`] with the message as it is meant: for who puts it into octets where
+/// [`IsmCommand::Signal`] with the message as it is meant: for who puts it into bytes where
 /// they are stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Signal {

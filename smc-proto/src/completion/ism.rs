@@ -9,7 +9,7 @@ use crate::wire::types::{DmbToken, IsmGid};
 /// The answer to an [`IsmCommand`], or something a device reports by itself.
 ///
 /// One whose handle is stale is dropped silently, and so is an answer to a command
-/// that is not under way.
+/// that is not in flight.
 ///
 /// # Order
 ///
@@ -50,12 +50,12 @@ pub enum IsmCompletion {
         /// The send buffer.
         buffer: BufferId,
     },
-    /// It is bound to nothing.
+    /// The DMB is bound to nothing.
     DmbDetached {
         /// The send buffer.
         buffer: BufferId,
     },
-    /// The control command of a buffer that was under way failed.
+    /// The control command of a buffer that was in flight failed.
     Refused {
         /// The buffer.
         buffer: BufferId,
@@ -66,19 +66,19 @@ pub enum IsmCompletion {
         /// The DMB.
         buffer: BufferId,
         /// Its head, read once: each cursor in one piece and **the consumer cursor,
-        /// with the flags, before the producer cursor**. Read the other way round, the
-        /// peer's last word could be taken for one that came before its last octets.
+        /// with the flags, before the producer cursor**. Read in the
+        /// other order, the peer's last message could seem to come before its last bytes.
         cdc: [u8; CDC_ISM_LENGTH],
     },
-    /// A `Move` or `Signal` of the connection could not be executed. Until this is told,
-    /// no later one of the connection may be executed either: the peer would be told of
-    /// octets that it has not got.
+    /// A `Move` or `Signal` of the connection could not be executed. Until this is reported,
+    /// no later one of the connection may be executed either: the peer would be notified of
+    /// bytes that it has not got.
     MoveFailed {
         /// The connection.
         conn: ConnId,
     },
     /// The DMB of the peer that a send buffer is bound to is gone: the peer took it back.
-    /// (A device that is not told leaves it to the next move, which fails.)
+    /// (A device that gets no such command leaves it to the next move, which fails.)
     DmbWithdrawn {
         /// The send buffer.
         buffer: BufferId,
@@ -90,14 +90,14 @@ pub enum IsmCompletion {
     },
     /// A device that this one could reach is gone.
     PeerVanished {
-        /// This side's device.
+        /// The own device.
         device: DeviceId,
         /// The one that is gone.
         peer: IsmGid,
     },
     /// A peer sent a software event.
     Event {
-        /// This side's device.
+        /// The own device.
         device: DeviceId,
         /// The sender.
         peer: IsmGid,

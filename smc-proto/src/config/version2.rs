@@ -90,11 +90,11 @@ pub struct V2Config {
     pub seid: Option<Eid>,
     /// Highest release that is spoken.
     pub release: Release,
-    /// Features that are told from release 1 on.
+    /// Features that are advertised from release 1 on.
     pub features: FeatureMask,
-    /// Name of this host, told at first contact.
+    /// Name of this host, sent at first contact.
     pub hostname: Hostname,
-    /// Operating system, told at first contact and in Declines.
+    /// Operating system, sent at first contact and in Declines.
     pub os: PeerOs,
 }
 

@@ -17,7 +17,7 @@ impl Connection {
         }
     }
 
-    /// Sends the next `len` octets, which the caller has put into
+    /// Sends the next `len` bytes, which the caller has put into
     /// [`Connection::send_space`].
     #[inline]
     pub fn commit(
@@ -30,7 +30,7 @@ impl Connection {
     }
 
     /// [`Connection::send_space`] and [`Connection::commit`] in one, for as many
-    /// octets as `fill` says.
+    /// bytes as `fill` says.
     #[inline(always)]
     pub(crate) fn write(
         &mut self,
@@ -51,7 +51,7 @@ impl Connection {
         Ok(len)
     }
 
-    /// The same; the last of the octets is urgent.
+    /// Commits bytes of which the last one is urgent.
     pub fn commit_urgent(
         &mut self,
         now: Instant,
@@ -85,13 +85,13 @@ impl Connection {
         }
     }
 
-    /// Octets that fit into the ring that the peer writes to, and into the send buffer.
+    /// Bytes that fit into the ring that the peer writes to, and into the send buffer.
     #[must_use]
     pub fn buffer_sizes(&self) -> (u32, u32) {
         (self.rx.ring.usable(), self.tx.buffer.usable())
     }
 
-    /// Octets to be read next, in the local RMB element.
+    /// Bytes to be read next, in the local RMB element.
     #[inline]
     #[must_use]
     pub fn readable(&self) -> Spans {
@@ -100,18 +100,18 @@ impl Connection {
 
     /// How many these are.
     #[inline(always)]
-    pub(crate) fn readable_octets(&self) -> u32 {
+    pub(crate) fn readable_bytes(&self) -> u32 {
         self.rx.readable()
     }
 
-    /// Frees the first `len` readable octets, which the caller has copied out.
+    /// Frees the first `len` readable bytes, which the caller has copied out.
     #[inline]
     pub fn consume(&mut self, len: u32) -> Result<(), ApiMisuse> {
         self.read(|_| len).map(|_| ())
     }
 
     /// [`Connection::readable`] and [`Connection::consume`] in one, for as many
-    /// octets as `take` says.
+    /// bytes as `take` says.
     #[inline(always)]
     pub(crate) fn read(&mut self, take: impl FnOnce(Spans) -> u32) -> Result<u32, ApiMisuse> {
         let readable = self.rx.readable();
@@ -131,7 +131,7 @@ impl Connection {
         Ok(len)
     }
 
-    /// The urgent octet, until it is taken or passed.
+    /// The urgent byte, until it is taken or passed.
     #[must_use]
     pub fn urgent(&self) -> Option<Urgent> {
         let ahead = self.rx.urgent.untaken(self.rx.consumed.total)?;
@@ -142,7 +142,7 @@ impl Connection {
         Some(Urgent { offset, ahead })
     }
 
-    /// Notes that the caller has copied the urgent octet out. Unless it is read
+    /// Notes that the caller has copied the urgent byte out. Unless it is read
     /// inline, reading then steps over it (URG-007).
     pub fn take_urgent(&mut self) -> Result<Urgent, ApiMisuse> {
         let urgent = self.urgent().ok_or(ApiMisuse::NoUrgent)?;
@@ -154,7 +154,7 @@ impl Connection {
         Ok(urgent)
     }
 
-    /// Changes how urgent octets that are not taken yet are read; see
+    /// Changes how urgent bytes that are not taken yet are read; see
     /// [`super::ConnectionParams::urgent_inline`].
     pub fn set_urgent_inline(&mut self, inline: bool) {
         self.rx.urgent.set_inline(inline);
@@ -171,7 +171,7 @@ impl Connection {
     pub fn shutdown(&mut self, now: Instant, cfg: &ConnectionConfig, how: Shutdown) {
         let drained = self.tx.is_drained();
         if how != Shutdown::Read {
-            // Nobody waits for room to write any more.
+            // No writer waits for room any more.
             self.tx.exhausted = false;
         }
         let act = match how {

@@ -37,7 +37,7 @@ use core::hash::{Hash, Hasher};
 pub enum CloseState {
     /// Data flows both ways.
     Active,
-    /// This side is done, nothing from the peer yet.
+    /// The own side is done, nothing from the peer yet.
     PeerCloseWait1,
     /// Both sides are done writing, the peer has not closed.
     PeerCloseWait2,
@@ -47,9 +47,9 @@ pub enum CloseState {
     AppCloseWait1,
     /// The peer was done first, then this side; the application owes its close.
     AppCloseWait2,
-    /// This side closed second, the peer still owes its close.
+    /// The own side closed second, the peer still owes its close.
     PeerFinCloseWait,
-    /// This side aborted and waits for the peer's abort.
+    /// The own side aborted and waits for the peer's abort.
     PeerAbortWait,
     /// The peer aborted, our own abort goes out next.
     ProcessAbort,
@@ -123,7 +123,7 @@ impl Close {
         }
     }
 
-    /// Whether both sides may send and nobody has said to end that.
+    /// Whether both sides may send and neither has announced an end.
     pub(super) const fn is_steady(&self) -> bool {
         matches!(
             (self.state, self.pending, self.cause),
@@ -201,7 +201,7 @@ impl Close {
         self.flags |= ConnectionFlags::ABNORMAL_CLOSE;
     }
 
-    /// The end without another word to the peer.
+    /// Ends the connection without another message to the peer.
     pub(super) fn break_off(&mut self, cause: CloseCause) -> Act {
         self.finish(Some(cause)) | Act::SILENCE | Act::PURGE | Act::RESET | Act::TCP_RESET
     }

@@ -1,14 +1,14 @@
 //! Cursor arithmetic of RFC 7609 A.4, and the only place that has any.
 //!
 //! A wire cursor is a count inside a ring and the number of times it wrapped,
-//! modulo 65536. Next to it this module keeps the number of octets since the
+//! modulo 65536. Next to it this module keeps the number of bytes since the
 //! connection began, in 64 bits, so that differences between our own cursors
 //! are subtractions and nothing ever divides.
 
 use super::spans::{Span, Spans};
 use crate::wire::types::Cursor;
 
-/// Where the octets of a ring lie: counts run from `base` up to, not including, `end`.
+/// Where the bytes of a ring lie: counts run from `base` up to, not including, `end`.
 ///
 /// In an RMB element `base` is 0 if both peers announced to have no eye catcher
 /// (what Linux does) and 4 otherwise; `end` is the element's length (CDC-015).
@@ -18,19 +18,19 @@ pub struct Ring {
     end: u32,
 }
 
-/// A place in an octet stream that is laid round a ring.
+/// A place in a byte stream that is laid round a ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Position {
-    /// Octets of the stream before this place.
+    /// Bytes of the stream before this place.
     pub(super) total: u64,
-    /// The same place as the wire has it.
+    /// The place as the wire has it.
     pub(super) cursor: Cursor,
 }
 
 /// What a cursor of the peer says compared with its predecessor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Step {
-    /// So many octets further, 0 or more.
+    /// So many bytes further, 0 or more.
     Forward(u32),
     /// At most one ring back.
     Backward,
@@ -67,7 +67,7 @@ impl Ring {
         Self { base: 0, end }
     }
 
-    /// The same ring, its counts beginning at `head`: where it lies in memory.
+    /// The ring with counts that begin at `head`: its place in memory.
     pub(super) const fn shifted(self, head: u32) -> Self {
         Self {
             base: head,
@@ -83,7 +83,7 @@ impl Ring {
         }
     }
 
-    /// First count of the ring, in octets from the start of its element.
+    /// First count of the ring, in bytes from the start of its element.
     #[must_use]
     pub const fn base(self) -> u32 {
         self.base
@@ -95,7 +95,7 @@ impl Ring {
         self.end
     }
 
-    /// Octets the ring holds; all of them may be in use at once (FLOW-001).
+    /// Bytes the ring holds; all of them may be in use at once (FLOW-001).
     #[must_use]
     pub const fn usable(self) -> u32 {
         self.end.wrapping_sub(self.base)
@@ -114,36 +114,36 @@ impl Ring {
         }
     }
 
-    /// Octets from `count`, which is in the ring, to its end.
+    /// Bytes from `count`, which is in the ring, to its end.
     pub(super) const fn to_end(self, count: u32) -> u32 {
         debug_assert!(count <= self.end);
         self.end.wrapping_sub(count)
     }
 
-    /// The count `octets` before `count`; `octets` at most the ring.
-    pub(super) const fn count_before(self, count: u32, octets: u32) -> u32 {
+    /// The count `bytes` before `count`; `bytes` at most the ring.
+    pub(super) const fn count_before(self, count: u32, bytes: u32) -> u32 {
         let from_base = count.wrapping_sub(self.base);
-        if octets <= from_base {
-            count.wrapping_sub(octets)
+        if bytes <= from_base {
+            count.wrapping_sub(bytes)
         } else {
-            count.wrapping_add(self.usable()).wrapping_sub(octets)
+            count.wrapping_add(self.usable()).wrapping_sub(bytes)
         }
     }
 
-    /// The same, if no end of the ring lies between.
-    pub(super) const fn one_piece_before(self, count: u32, octets: u32) -> Option<u32> {
+    /// The count `bytes` before `count`, if no end of the ring lies between.
+    pub(super) const fn one_piece_before(self, count: u32, bytes: u32) -> Option<u32> {
         // What ends at the end of the ring is followed by its base.
         let behind = if count == self.base { self.end } else { count };
-        if octets <= behind.wrapping_sub(self.base) {
-            Some(behind.wrapping_sub(octets))
+        if bytes <= behind.wrapping_sub(self.base) {
+            Some(behind.wrapping_sub(bytes))
         } else {
             None
         }
     }
 
-    /// The count `octets` after `count`; `octets` at most the ring.
-    pub(super) const fn count_after(self, count: u32, octets: u32) -> u32 {
-        let count = count.wrapping_add(octets);
+    /// The count `bytes` after `count`; `bytes` at most the ring.
+    pub(super) const fn count_after(self, count: u32, bytes: u32) -> u32 {
+        let count = count.wrapping_add(bytes);
         if count >= self.end {
             count.wrapping_sub(self.usable())
         } else {
@@ -151,16 +151,16 @@ impl Ring {
         }
     }
 
-    /// The position `octets` after `from`; `octets` at most the ring.
-    pub(super) const fn advance(self, from: Position, octets: u32) -> Position {
-        let count = from.cursor.count.wrapping_add(octets);
+    /// The position `bytes` after `from`; `bytes` at most the ring.
+    pub(super) const fn advance(self, from: Position, bytes: u32) -> Position {
+        let count = from.cursor.count.wrapping_add(bytes);
         //= CDC-017
         //= RMB-020
         // A cursor that reaches the end stands at the base of the next lap: the
         // end itself is never on the wire (CDC-015).
         let wrapped = count >= self.end;
         Position {
-            total: from.total.wrapping_add(octets as u64),
+            total: from.total.wrapping_add(bytes as u64),
             cursor: Cursor {
                 wrap: from.cursor.wrap.wrapping_add(wrapped as u16),
                 count: if wrapped {
@@ -172,12 +172,12 @@ impl Ring {
         }
     }
 
-    /// The position `octets` before `from`; `octets` at most the ring.
-    pub(super) const fn retreat(self, from: Position, octets: u32) -> Position {
-        let count = self.count_before(from.cursor.count, octets);
-        let unwrapped = octets > from.cursor.count.wrapping_sub(self.base);
+    /// The position `bytes` before `from`; `bytes` at most the ring.
+    pub(super) const fn retreat(self, from: Position, bytes: u32) -> Position {
+        let count = self.count_before(from.cursor.count, bytes);
+        let unwrapped = bytes > from.cursor.count.wrapping_sub(self.base);
         Position {
-            total: from.total.wrapping_sub(octets as u64),
+            total: from.total.wrapping_sub(bytes as u64),
             cursor: Cursor {
                 wrap: from.cursor.wrap.wrapping_sub(unwrapped as u16),
                 count,
@@ -185,7 +185,7 @@ impl Ring {
         }
     }
 
-    /// Octets from one cursor to another, negative if `to` lies before `from`.
+    /// Bytes from one cursor to another, negative if `to` lies before `from`.
     ///
     /// Wraps are compared in serial arithmetic, so any jump of up to 32767 laps
     /// comes out at its full size: a peer that adds one to the wrap count six
@@ -201,7 +201,7 @@ impl Ring {
             .wrapping_sub(i64::from(from.count))
     }
 
-    /// Judges a cursor of the peer that may be at most `limit` octets after `from`.
+    /// Judges a cursor of the peer that may be at most `limit` bytes after `from`.
     pub(super) fn step(self, from: Position, to: Cursor, limit: u32) -> Result<Step, StepFault> {
         if to.count < self.base || to.count >= self.end {
             return Err(StepFault::Outside);
@@ -211,15 +211,15 @@ impl Ring {
             return Err(StepFault::TooFar);
         }
         match u32::try_from(distance) {
-            Ok(octets) => Ok(Step::Forward(octets)),
+            Ok(bytes) => Ok(Step::Forward(bytes)),
             Err(_) if distance >= i64::from(self.usable()).wrapping_neg() => Ok(Step::Backward),
             Err(_) => Err(StepFault::FarBack),
         }
     }
 
-    /// How many octets after `from` a cursor of the peer is, if it is in the ring and on
+    /// How many bytes after `from` a cursor of the peer is, if it is in the ring and on
     /// the same lap or the next; more than any ring if it lies before. [`Ring::step`]
-    /// tells of others.
+    /// classifies others.
     #[inline(always)]
     pub(super) fn ahead(self, from: Position, to: Cursor) -> Option<u32> {
         let laps = to.wrap.wrapping_sub(from.cursor.wrap);
@@ -230,7 +230,7 @@ impl Ring {
         Some(to.count.wrapping_sub(from.cursor.count).wrapping_add(lap))
     }
 
-    /// The pieces of the ring that hold the `len` octets from `count` on.
+    /// The pieces of the ring that hold the `len` bytes from `count` on.
     pub(super) fn spans(self, count: u32, len: u32) -> Spans {
         let first = len.min(self.to_end(count));
         Spans::new(
@@ -247,23 +247,23 @@ impl Ring {
 }
 
 impl Position {
-    /// Octets from `earlier` to this position.
+    /// Bytes from `earlier` to this position.
     pub(super) const fn since(self, earlier: u64) -> u32 {
-        octets_between(earlier, self.total)
+        bytes_between(earlier, self.total)
     }
 
-    /// This position moved to a cursor of the peer that [`Ring::step`] accepted.
-    pub(super) const fn moved(self, octets: u32, cursor: Cursor) -> Self {
+    /// The position moved to a cursor of the peer that [`Ring::step`] accepted.
+    pub(super) const fn moved(self, bytes: u32, cursor: Cursor) -> Self {
         Self {
-            total: self.total.wrapping_add(octets as u64),
+            total: self.total.wrapping_add(bytes as u64),
             cursor,
         }
     }
 }
 
-/// Octets from total `from` to total `to`, which is not before it. All totals that
+/// Bytes from total `from` to total `to`, which is not before it. All totals that
 /// are compared lie within one ring of each other.
-pub(super) const fn octets_between(from: u64, to: u64) -> u32 {
+pub(super) const fn bytes_between(from: u64, to: u64) -> u32 {
     debug_assert!(from <= to);
     to.wrapping_sub(from) as u32
 }

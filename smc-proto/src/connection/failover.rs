@@ -12,7 +12,7 @@
 //! are levels of the state, so sending them again is harmless.
 
 use super::Connection;
-use super::cursor::octets_between;
+use super::cursor::bytes_between;
 use super::notices::CloseCause;
 use super::tx::Tx;
 use super::work::{NotifyRecord, Wants};
@@ -30,7 +30,7 @@ impl Connection {
             // The wait for the peer ended before the link was found dead: it
             // still has to learn that all is over (and nothing else is sent).
             //= FAILOVER-016
-            if incomplete && self.close.final_emitted() && self.may_tell_peer() {
+            if incomplete && self.close.final_emitted() && self.may_notify_peer() {
                 self.silent = false;
                 self.wants = Wants::VALIDATE | Wants::NOTIFY;
             }
@@ -56,14 +56,14 @@ impl Connection {
         if released > 0 {
             self.note_writable();
         }
-        self.settle(now, cfg);
+        self.finish_close(now, cfg);
     }
 }
 
 impl Connection {
-    fn may_tell_peer(&self) -> bool {
+    fn may_notify_peer(&self) -> bool {
         match self.close.cause {
-            Some(CloseCause::Fatal(cause)) => cause.can_tell_peer(),
+            Some(CloseCause::Fatal(cause)) => cause.can_notify_peer(),
             _ => true,
         }
     }
@@ -78,12 +78,12 @@ impl Tx {
     }
 
     /// Moves to another link: what is not known to have arrived is written again.
-    /// Returns the octets of the send buffer this releases.
+    /// Returns the bytes of the send buffer this releases.
     pub(super) fn rewind(&mut self) -> u32 {
         // A completion can be lost after the peer has consumed the data, so the
         // later of both counts (decision 7).
         let resume = self.completed.max(self.consumer.total);
-        let released = octets_between(self.completed, resume);
+        let released = bytes_between(self.completed, resume);
         let back = self.written.since(resume);
         //= FAILOVER-016
         //= FAILOVER-019

@@ -20,19 +20,19 @@ pub enum FatalCause {
     DataLost,
     /// The peer's adapter refused an RDMA write of this connection.
     AccessRefused,
-    /// Octets arrived over TCP although SMC-R carries the connection (AMB-35).
+    /// Bytes arrived over TCP although SMC-R carries the connection (AMB-35).
     TcpData,
 }
 
 impl FatalCause {
-    /// Whether the peer may still be told.
+    /// Whether the peer can still be notified.
     #[must_use]
-    pub const fn can_tell_peer(self) -> bool {
+    pub const fn can_notify_peer(self) -> bool {
         !matches!(self, Self::LinkLost | Self::RmbeConflict)
     }
 }
 
-/// A CDC message with legal octets that cannot be true.
+/// A CDC message with legal bytes that cannot be true.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum PeerMisbehaved {
@@ -56,14 +56,14 @@ pub enum PeerMisbehaved {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum ApiMisuse {
-    /// More octets committed than there is space.
+    /// More bytes committed than there is space.
     BeyondSpace {
-        /// Octets there are.
+        /// Bytes there are.
         space: u32,
     },
-    /// More octets consumed than are readable.
+    /// More bytes consumed than are readable.
     BeyondReadable {
-        /// Octets there are.
+        /// Bytes there are.
         readable: u32,
     },
     /// The sending direction is shut down, or the peer has closed.
@@ -72,7 +72,7 @@ pub enum ApiMisuse {
     Closed,
     /// The connection was reset (ABORT-004).
     Reset,
-    /// There is no urgent octet to take.
+    /// There is no urgent byte to take.
     NoUrgent,
 }
 
@@ -84,7 +84,7 @@ impl fmt::Display for FatalCause {
             Self::RmbeConflict => "RMB element claimed by another connection",
             Self::EyeCatcherDamaged => "eye catcher damaged",
             Self::DataLost => "data lost in failover",
-            Self::TcpData => "octets over TCP on an SMC-R connection",
+            Self::TcpData => "bytes over TCP on an SMC-R connection",
             Self::AccessRefused => "RDMA write refused by the peer",
         })
     }
@@ -107,9 +107,9 @@ impl fmt::Display for PeerMisbehaved {
 impl fmt::Display for ApiMisuse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::BeyondSpace { space } => write!(f, "commit beyond the {space} octets of space"),
+            Self::BeyondSpace { space } => write!(f, "commit beyond the {space} bytes of space"),
             Self::BeyondReadable { readable } => {
-                write!(f, "consume beyond the {readable} readable octets")
+                write!(f, "consume beyond the {readable} readable bytes")
             }
             Self::SendClosed => f.write_str("sending is shut down"),
             Self::Closed => f.write_str("connection closed"),

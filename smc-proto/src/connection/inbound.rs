@@ -14,44 +14,44 @@ impl Connection {
     /// A CDC message for this connection arrived, on whichever link (CDC-032).
     /// The alert token was checked by the engine.
     pub fn on_cdc(&mut self, now: Instant, cfg: &ConnectionConfig, cdc: &Cdc) -> CdcOutcome {
-        if let Some((producer, consumer)) = self.ordinary(cdc) {
-            self.hear_ordinary(now, cfg, cdc, producer, consumer);
+        if let Some((producer, consumer)) = self.fast_steps(cdc) {
+            self.apply_fast_noting(now, cfg, cdc, producer, consumer);
             return CdcOutcome::Applied;
         }
-        self.on_any_cdc(now, cfg, cdc)
+        self.on_general_cdc(now, cfg, cdc)
     }
 
-    /// [`Connection::on_cdc`], for the data path: a message like most is read where it
-    /// stands, and never as a whole.
+    /// [`Connection::on_cdc`] for the data path: a message for the fast path is read in
+    /// place and not copied.
     #[inline(always)]
-    pub(crate) fn on_cdc_octets(
+    pub(crate) fn on_cdc_bytes(
         &mut self,
         now: Instant,
         cfg: &ConnectionConfig,
-        octets: CdcOctets<'_>,
+        bytes: CdcOctets<'_>,
     ) -> CdcOutcome {
-        let cdc = octets.read();
-        if let Some((producer, consumer)) = self.ordinary(&cdc) {
-            self.hear_ordinary(now, cfg, &cdc, producer, consumer);
+        let cdc = bytes.read();
+        if let Some((producer, consumer)) = self.fast_steps(&cdc) {
+            self.apply_fast_noting(now, cfg, &cdc, producer, consumer);
             return CdcOutcome::Applied;
         }
-        self.on_any_cdc_octets(now, cfg, octets)
+        self.on_general_cdc_bytes(now, cfg, bytes)
     }
 
     #[inline(never)]
-    fn on_any_cdc_octets(
+    fn on_general_cdc_bytes(
         &mut self,
         now: Instant,
         cfg: &ConnectionConfig,
-        octets: CdcOctets<'_>,
+        bytes: CdcOctets<'_>,
     ) -> CdcOutcome {
-        self.on_any_cdc(now, cfg, &octets.read())
+        self.on_general_cdc(now, cfg, &bytes.read())
     }
 
-    /// The octets by which both cursors move, if that is all the message says, and
-    /// all that is of interest in it: no flags, before or now, and no end in sight.
+    /// Returns the bytes by which both cursors move if the message is one for the fast
+    /// path: no flags, before or now, and a connection that is not ending.
     #[inline(always)]
-    pub(super) fn ordinary(&self, cdc: &Cdc) -> Option<(u32, u32)> {
+    pub(super) fn fast_steps(&self, cdc: &Cdc) -> Option<(u32, u32)> {
         if !self.steady
             || !cdc.is_plain()
             || !self.rx.peer_flags.is_empty()
@@ -62,9 +62,9 @@ impl Connection {
         Some((self.rx.accept(cdc.producer)?, self.tx.accept(cdc.consumer)?))
     }
 
-    /// What [`Connection::apply`] does with such a message.
+    /// Applies a message of the fast path and leaves a notice if bytes arrived.
     #[inline(always)]
-    fn hear_ordinary(
+    fn apply_fast_noting(
         &mut self,
         now: Instant,
         cfg: &ConnectionConfig,
@@ -72,14 +72,15 @@ impl Connection {
         producer: u32,
         consumer: u32,
     ) {
-        if self.apply_ordinary(now, cfg, cdc, producer, consumer) {
+        if self.apply_fast(now, cfg, cdc, producer, consumer) {
             self.notices.insert(Notices::READABLE);
         }
     }
 
-    /// The same, but that octets arrived is only told to the caller.
+    /// Applies a message of the fast path; returns whether bytes arrived, of which no
+    /// notice is left.
     #[inline(always)]
-    pub(super) fn apply_ordinary(
+    pub(super) fn apply_fast(
         &mut self,
         now: Instant,
         cfg: &ConnectionConfig,
@@ -98,7 +99,7 @@ impl Connection {
         producer > 0
     }
 
-    fn on_any_cdc(&mut self, now: Instant, cfg: &ConnectionConfig, cdc: &Cdc) -> CdcOutcome {
+    fn on_general_cdc(&mut self, now: Instant, cfg: &ConnectionConfig, cdc: &Cdc) -> CdcOutcome {
         let state = self.close.state;
         //= CLOSE-027
         if matches!(state, CloseState::Closed | CloseState::ProcessAbort) {
@@ -129,7 +130,7 @@ impl Connection {
         //= ABORT-017
         if state == CloseState::PeerAbortWait {
             self.rx.sequence = cdc.sequence;
-            // The peer's last word: A, or C if ours was said before the abort.
+            // The peer's last message: A, or C if ours was sent before the abort.
             let last = if self.close.close_emitted() {
                 ConnectionFlags::ABNORMAL_CLOSE | ConnectionFlags::PEER_CONNECTION_CLOSED
             } else {
@@ -175,7 +176,7 @@ impl Connection {
         if !cdc.connection_flags.is_empty() {
             self.apply_connection_flags(now, cfg, cdc.connection_flags);
         }
-        self.settle(now, cfg);
+        self.finish_close(now, cfg);
         if producer == Step::Backward || consumer == Step::Backward {
             self.counts.backward = self.counts.backward.wrapping_add(1);
             CdcOutcome::BackwardCursor
@@ -190,8 +191,8 @@ impl Connection {
     }
 
     fn apply_consumer(&mut self, step: Step, cdc: &Cdc) {
-        if let Step::Forward(octets @ 1..) = step {
-            self.tx.acknowledge(octets, cdc.consumer);
+        if let Step::Forward(bytes @ 1..) = step {
+            self.tx.acknowledge(bytes, cdc.consumer);
         }
     }
 
@@ -208,21 +209,21 @@ impl Connection {
         {
             self.notices.insert(Notices::URGENT_PENDING);
         }
-        let Step::Forward(octets @ 1..) = step else {
+        let Step::Forward(bytes @ 1..) = step else {
             return;
         };
         if self.rx.done {
-            // The peer had said that there would be none; its reader may have
-            // been told so already.
+            // The peer had announced that there would be none; the reader may have
+            // been notified of the end already.
             self.counts.late_data = self.counts.late_data.wrapping_add(1);
             return;
         }
         //= CLOSE-024
-        self.rx.received = self.rx.received.moved(octets, cdc.producer);
+        self.rx.received = self.rx.received.moved(bytes, cdc.producer);
         if self.close.full {
-            // Nobody reads any more. Taking the octets keeps the peer from
+            // The application does not read any more. Taking the bytes keeps the peer from
             // blocking while our own data drains (AMB-32).
-            self.rx.consume(octets);
+            self.rx.consume(bytes);
             return;
         }
         self.notices.insert(Notices::READABLE);
@@ -252,9 +253,9 @@ impl Connection {
         self.perform(now, cfg, act);
     }
 
-    /// Whether the peer has said anything over SMC yet.
+    /// Whether a CDC message of the peer has changed anything yet.
     #[must_use]
-    pub const fn has_heard(&self) -> bool {
+    pub const fn has_received(&self) -> bool {
         self.rx.sequence != 0
             || self.rx.received.total > 0
             || self.tx.consumer.total > 0

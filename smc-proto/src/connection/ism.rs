@@ -35,8 +35,8 @@ impl Connection {
         self
     }
 
-    /// Whether octets committed lie in the peer's element already, so that the writes
-    /// of a turn are done.
+    /// Whether bytes committed lie in the peer's element already, so that a transmit
+    /// needs no writes.
     #[must_use]
     pub const fn is_attached(&self) -> bool {
         self.tx.attached
@@ -47,7 +47,7 @@ impl Connection {
     //= D-043
     //= D-046
     pub fn on_cdc_ism(&mut self, now: Instant, cfg: &ConnectionConfig, cdc: &CdcIsm) -> CdcOutcome {
-        if let Some(readable) = self.on_ordinary_cdc_ism(now, cfg, cdc) {
+        if let Some(readable) = self.on_fast_cdc_ism(now, cfg, cdc) {
             if readable {
                 self.note_readable();
             }
@@ -64,25 +64,25 @@ impl Connection {
         outcome
     }
 
-    /// [`Connection::on_cdc_ism`], if the message moves cursors and says nothing else: then,
-    /// whether octets arrived, which the caller may tell by [`Connection::note_readable`].
+    /// [`Connection::on_cdc_ism`], if the message only moves cursors: then,
+    /// whether bytes arrived, which the caller may note by [`Connection::note_readable`].
     #[inline(always)]
-    pub(crate) fn on_ordinary_cdc_ism(
+    pub(crate) fn on_fast_cdc_ism(
         &mut self,
         now: Instant,
         cfg: &ConnectionConfig,
         cdc: &CdcIsm,
     ) -> Option<bool> {
         let cdc = cdc.numbered(self.rx.sequence.wrapping_add(1));
-        let (producer, consumer) = self.ordinary(&cdc)?;
-        let readable = self.apply_ordinary(now, cfg, &cdc, producer, consumer);
+        let (producer, consumer) = self.fast_steps(&cdc)?;
+        let readable = self.apply_fast(now, cfg, &cdc, producer, consumer);
         if self.tx.release_consumed() {
             self.note_writable();
         }
         Some(readable)
     }
 
-    /// Octets arrived.
+    /// Bytes arrived.
     pub(crate) fn note_readable(&mut self) {
         self.notices.insert(Notices::READABLE);
     }
@@ -120,13 +120,13 @@ impl Connection {
     pub fn on_signalled(&mut self, now: Instant, cfg: &ConnectionConfig, record: NotifyRecord) {
         if self.tx.attached {
             self.tx.count_completed(record);
-            self.settle(now, cfg);
+            self.finish_close(now, cfg);
         } else {
             self.on_notify_completed(now, cfg, record);
         }
     }
 
-    /// The peer took its element back. If it has not said its last word, it will not, and
+    /// The peer took its element back. If it has not sent its last message, it will not, and
     /// what it may still have to read is lost.
     //= D-059
     pub fn on_peer_withdrew(&mut self, now: Instant, cfg: &ConnectionConfig) {
@@ -136,7 +136,7 @@ impl Connection {
         }
     }
 
-    /// A move failed: the peer is told, unless telling it is what failed.
+    /// A move failed: the peer is notified, unless the notification is what failed.
     //= D-053
     pub fn on_move_failed(&mut self, now: Instant, cfg: &ConnectionConfig) {
         let state = self.close.state;

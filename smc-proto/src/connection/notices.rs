@@ -1,4 +1,4 @@
-//! What a connection tells its owner.
+//! Notices of a connection to its owner.
 
 use super::close::CloseState;
 use super::faults::{FatalCause, PeerMisbehaved};
@@ -9,14 +9,14 @@ bitflags::bitflags! {
     /// raised when something becomes possible, and again when more of it does.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
     pub struct Notices: u16 {
-        /// Octets arrived that the application can read.
+        /// Bytes arrived that the application can read.
         const READABLE = 1 << 0;
-        /// The send buffer had been full, and octets of it were released or writes began
+        /// The send buffer had been full, and bytes of it were released or writes began
         /// to fail because of the peer or of a fault.
         const WRITABLE = 1 << 1;
         /// The peer announced urgent data, whether or not it is here (URG-008).
         const URGENT_PENDING = 1 << 2;
-        /// An urgent octet arrived; see `Connection::urgent`.
+        /// An urgent byte arrived; see `Connection::urgent`.
         const URGENT = 1 << 3;
         /// The peer sends no more: after what is readable comes the end of the stream.
         const END_OF_STREAM = 1 << 4;
@@ -53,7 +53,7 @@ pub enum CloseCause {
     CloseWaitExpired,
     /// The peer reset the TCP connection (decision 5).
     TcpReset,
-    /// Something on this side or on the way failed.
+    /// Something on this side or in the network failed.
     Fatal(FatalCause),
     /// The peer broke the protocol.
     PeerMisbehaved(PeerMisbehaved),
@@ -76,11 +76,11 @@ pub enum CdcOutcome {
     Validated,
     /// A failover validation: data was lost, the connection aborts (FAILOVER-014).
     DataLost,
-    /// It broke the protocol. None of it was applied, the connection aborts.
+    /// The message broke the protocol. None of it was applied, the connection aborts.
     Misbehaved(PeerMisbehaved),
 }
 
-/// What is counted of one connection; totals of octets are known anyway.
+/// What is counted of one connection; totals of bytes are known anyway.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counts {
     pub(super) standalone: u32,
@@ -93,12 +93,12 @@ pub(super) struct Counts {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Octets the application committed.
-    pub octets_committed: u64,
-    /// Octets published to the peer.
-    pub octets_sent: u64,
-    /// Octets the peer published to us.
-    pub octets_received: u64,
+    /// Bytes the application committed.
+    pub bytes_committed: u64,
+    /// Bytes published to the peer.
+    pub bytes_sent: u64,
+    /// Bytes the peer published to us.
+    pub bytes_received: u64,
     /// CDC messages emitted, failover validations excepted.
     pub notifies: u32,
     /// Of those, the ones that published no data.
@@ -107,7 +107,7 @@ pub struct Stats {
     pub stale: u32,
     /// CDC messages with a cursor before its predecessor.
     pub backward: u32,
-    /// CDC messages that published data after the peer had said to be done.
+    /// CDC messages that published data after the peer had announced to be done.
     pub late_data: u32,
 }
 

@@ -8,10 +8,10 @@ use super::window;
 use crate::wire::cdc::ProducerFlags;
 use crate::wire::types::Cursor;
 
-/// Totals and positions, in octets since the connection began:
+/// Totals and positions, in bytes since the connection began:
 /// `published <= consumed <= received <= published + ring`.
 ///
-/// First what the sender of octets touches as well, then what only their receiver does.
+/// First what the sender of bytes touches as well, then what only their receiver does.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(super) struct Rx {
@@ -28,7 +28,7 @@ pub(super) struct Rx {
     pub(super) sequence: u16,
     /// B, P, U and R of the last CDC message.
     pub(super) peer_flags: ProducerFlags,
-    /// The peer said that it sends no more data.
+    /// The peer announced that it sends no more data.
     pub(super) done: bool,
     pub(super) urgent: UrgentIn,
 }
@@ -48,19 +48,19 @@ impl Rx {
         }
     }
 
-    /// Octets received and not consumed.
+    /// Bytes received and not consumed.
     pub(super) fn unread(&self) -> u32 {
         self.received.since(self.consumed.total)
     }
 
-    /// Octets that can be read next: all, or those before an urgent octet.
+    /// Bytes that can be read next: all, or those before an urgent byte.
     pub(super) fn readable(&self) -> u32 {
         self.urgent
             .barrier(self.consumed.total)
             .unwrap_or_else(|| self.unread())
     }
 
-    /// Where the next octets to be read stand; `len` at most [`Rx::readable`].
+    /// Where the next bytes to be read stand; `len` at most [`Rx::readable`].
     pub(super) fn spans_of(&self, len: u32) -> Spans {
         //= CDC-027
         self.ring.spans(self.consumed.cursor.count, len)
@@ -81,19 +81,19 @@ impl Rx {
             })
     }
 
-    /// The octets that a producer cursor adds, if there is nothing to judge.
+    /// The bytes that a producer cursor adds, if there is nothing to judge.
     #[inline(always)]
     pub(super) fn accept(&self, cursor: Cursor) -> Option<u32> {
-        let octets = self.ring.ahead(self.received, cursor)?;
-        let end = self.received.total.wrapping_add(u64::from(octets));
+        let bytes = self.ring.ahead(self.received, cursor)?;
+        let end = self.received.total.wrapping_add(u64::from(bytes));
         let limit = self.published.wrapping_add(u64::from(self.ring.usable()));
-        (end <= limit).then_some(octets)
+        (end <= limit).then_some(bytes)
     }
 
-    /// Moves the consumer cursor; returns whether it passed an urgent octet.
+    /// Moves the consumer cursor; returns whether it passed an urgent byte.
     #[inline(always)]
-    pub(super) fn consume(&mut self, octets: u32) -> bool {
-        self.consumed = self.ring.advance(self.consumed, octets);
+    pub(super) fn consume(&mut self, bytes: u32) -> bool {
+        self.consumed = self.ring.advance(self.consumed, bytes);
         self.urgent.is_present() && self.pass_urgent()
     }
 
@@ -105,7 +105,7 @@ impl Rx {
         self.urgent.pass(self.consumed.total)
     }
 
-    /// Octets consumed that the peer does not know of.
+    /// Bytes consumed that the peer does not know of.
     pub(super) fn gain(&self) -> u32 {
         self.consumed.since(self.published)
     }
@@ -117,14 +117,14 @@ impl Rx {
         self.may_owe_update_after(0)
     }
 
-    /// The same, with so many octets more received.
+    /// Whether an update may be due once so many more bytes are received.
     #[inline(always)]
-    pub(super) fn may_owe_update_after(&self, octets: u32) -> bool {
+    pub(super) fn may_owe_update_after(&self, bytes: u32) -> bool {
         let gain = self.gain();
         if !self.peer_flags.is_empty() {
             return gain > 0;
         }
-        let used = self.received.since(self.published).wrapping_add(octets);
+        let used = self.received.since(self.published).wrapping_add(bytes);
         gain >= self.tenth && used > self.ring.usable() >> 1
     }
 
@@ -146,7 +146,7 @@ impl Rx {
     fn owes_update(&self) -> bool {
         let used = self.received.since(self.published);
         let view = self.ring.usable().saturating_sub(used);
-        // P without U: the writer waits for room for its urgent octet.
+        // P without U: the writer waits for room for its urgent byte.
         //= URG-010
         let pending = self.peer_flags
             & (ProducerFlags::URGENT_PENDING | ProducerFlags::URGENT_PRESENT)

@@ -1,11 +1,11 @@
 //! Pieces of a ring: at most two, because a ring wraps at most once.
 
-/// Consecutive octets of a ring.
+/// Consecutive bytes of a ring.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Span {
-    /// Offset of the first octet in the element or buffer, in octets.
+    /// Offset of the first byte in the element or buffer, in bytes.
     pub offset: u32,
-    /// Number of octets.
+    /// Number of bytes.
     pub len: u32,
 }
 
@@ -18,7 +18,7 @@ pub struct Spans {
 }
 
 impl Spans {
-    /// No octets.
+    /// No bytes.
     pub const EMPTY: Self = Self {
         first: Span { offset: 0, len: 0 },
         second: Span { offset: 0, len: 0 },
@@ -28,19 +28,19 @@ impl Spans {
         Self { first, second }
     }
 
-    /// The octets up to the end of the ring.
+    /// The bytes up to the end of the ring.
     #[must_use]
     pub const fn first(self) -> Span {
         self.first
     }
 
-    /// The octets from the start of the ring on, often none.
+    /// The bytes from the start of the ring on, often none.
     #[must_use]
     pub const fn second(self) -> Span {
         self.second
     }
 
-    /// Octets in both.
+    /// Bytes in both.
     #[must_use]
     pub const fn len(self) -> u32 {
         self.first.len.wrapping_add(self.second.len)
@@ -52,7 +52,7 @@ impl Spans {
         self.len() == 0
     }
 
-    /// The spans that hold octets, in stream order.
+    /// The spans that hold bytes, in stream order.
     pub fn iter(self) -> impl Iterator<Item = Span> {
         [self.first, self.second]
             .into_iter()

@@ -100,7 +100,7 @@ impl Close {
         }
     }
 
-    /// The peer's C, which implies D (AMB-45). `undelivered`: octets committed
+    /// The peer's C, which implies D (AMB-45). `undelivered`: bytes committed
     /// here neither completed nor consumed by the peer.
     pub(super) fn peer_closed(&mut self, undelivered: bool) -> Act {
         match self.state {
@@ -156,7 +156,7 @@ impl Close {
         }
     }
 
-    /// Abort by the application, by a fault the peer can be told of, or because
+    /// Abort by the application, by a fault the peer can be notified of, or because
     /// the end took too long.
     pub(super) fn abort(&mut self, cause: CloseCause) -> Act {
         match self.state {
@@ -191,7 +191,7 @@ impl Close {
     pub(super) fn lose(&mut self, cause: CloseCause) -> Act {
         match self.state {
             Closed => Act::SILENCE,
-            // The application and TCP were told when the abort began.
+            // The application and TCP were notified when the abort began.
             PeerAbortWait | ProcessAbort => self.finish(Some(cause)) | Act::SILENCE,
             //= ABORT-015
             //= CLOSE-040

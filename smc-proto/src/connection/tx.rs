@@ -1,7 +1,7 @@
 //! The sending half: local send ring, peer's ring, and what is where between them.
 
 use super::cursor::Step;
-use super::cursor::{Position, Ring, StepFault, newer, octets_between};
+use super::cursor::{Position, Ring, StepFault, bytes_between, newer};
 use super::faults::PeerMisbehaved;
 use super::spans::Spans;
 use super::urgent::UrgentOut;
@@ -12,15 +12,15 @@ use crate::link_group::segments;
 use crate::wire::cdc::ProducerFlags;
 use crate::wire::types::{AlertToken, Cursor};
 
-/// Most octets that a cork holds back, where half the send buffer is more: those behind
+/// Most bytes that a cork holds back, where half the send buffer is more: those behind
 /// them would find the peer idle.
 const CORKED: u32 = 64 << 10;
 
-/// Totals and positions, in octets since the connection began:
+/// Totals and positions, in bytes since the connection began:
 /// `completed <= written <= produced`, and the peer has consumed at most `high`.
-/// What is written is covered by a CDC message of the same turn.
+/// What is written is covered by a CDC message of the same transmit.
 ///
-/// In this order: what is rare; what only the sender of octets touches, a cache line;
+/// In this order: what is rare; what only the sender of bytes touches, a cache line;
 /// what their receiver touches as well, see [`Connection`](super::Connection).
 #[derive(Clone, Debug)]
 #[repr(C)]
@@ -49,19 +49,19 @@ pub(super) struct Tx {
     pub(super) emitted: u32,
     /// Number of the last one completed; all before it are, too (AMB-14).
     pub(super) completed_sequence: u16,
-    /// Counts changes of link, to tell late completions of the old one.
+    /// Counts changes of link, to recognise late completions of the old one.
     pub(super) epoch: u8,
     /// The send buffer is the peer's ring itself.
     pub(super) attached: bool,
     /// The peer's token, sent in every CDC message (CDC-004).
     pub(super) alert_token_peer: AlertToken,
-    /// Most octets that may wait for a completion, 0 without coalescing.
+    /// Most bytes that may wait for a completion, 0 without coalescing.
     hold: u32,
-    /// Octets were urgent at least once.
+    /// Bytes were urgent at least once.
     was_urgent: bool,
     /// The peer's consumer cursor.
     pub(super) consumer: Position,
-    /// Written to the peer's ring and told of.
+    /// Written to the peer's ring and announced.
     pub(super) written: Position,
 }
 
@@ -116,19 +116,19 @@ impl Tx {
         more
     }
 
-    /// Free octets of the send buffer.
+    /// Free bytes of the send buffer.
     #[inline]
     pub(super) fn space(&self) -> u32 {
-        let used = octets_between(self.completed, self.produced);
+        let used = bytes_between(self.completed, self.produced);
         self.buffer.usable().wrapping_sub(used)
     }
 
-    /// Where the next octets to be sent go; `len` at most [`Tx::space`].
+    /// Where the next bytes to be sent go; `len` at most [`Tx::space`].
     pub(super) fn spans_of(&self, len: u32) -> Spans {
         self.buffer.spans(self.head, len)
     }
 
-    /// Takes `len` octets of the free `space`; the caller checked that they fit.
+    /// Takes `len` bytes of the free `space`; the caller checked that they fit.
     #[inline]
     pub(super) fn commit(&mut self, len: u32, space: u32) {
         self.exhausted = space == len;
@@ -136,7 +136,7 @@ impl Tx {
         self.head = self.buffer.count_after(self.head, len);
     }
 
-    /// Octets that may still be written into the peer's ring.
+    /// Bytes that may still be written into the peer's ring.
     #[inline]
     pub(super) fn window(&self) -> u32 {
         //= FLOW-001
@@ -149,7 +149,7 @@ impl Tx {
         self.peer.usable().wrapping_sub(used)
     }
 
-    /// Marks the octets committed so far: the last of them is urgent.
+    /// Marks the bytes committed so far: the last of them is urgent.
     pub(super) const fn mark_urgent(&mut self) {
         self.urgent.next = self.produced;
         self.was_urgent = true;
@@ -173,35 +173,35 @@ impl Tx {
         self.emitted as u16
     }
 
-    /// Octets the peer may have seen beyond its consumer cursor.
+    /// Bytes the peer may have seen beyond its consumer cursor.
     #[inline(always)]
     const fn seen(&self) -> u32 {
         self.high.wrapping_sub(self.consumer.total as u32)
     }
 
-    /// Octets committed and not written.
+    /// Bytes committed and not written.
     #[inline(always)]
     pub(super) const fn unsent(&self) -> u32 {
-        octets_between(self.written.total, self.produced)
+        bytes_between(self.written.total, self.produced)
     }
 
-    /// Where they stand in the send buffer, if `octets` is all of them and they are
+    /// Where they stand in the send buffer, if `bytes` is all of them and they are
     /// one piece.
     #[inline(always)]
-    pub(super) const fn one_piece(&self, octets: u32) -> Option<u32> {
-        self.buffer.one_piece_before(self.head, octets)
+    pub(super) const fn one_piece(&self, bytes: u32) -> Option<u32> {
+        self.buffer.one_piece_before(self.head, bytes)
     }
 
-    /// Octets that window and urgent data allow to write now.
+    /// Bytes that window and urgent data allow to write now.
     #[inline(always)]
     fn sendable(&self) -> u32 {
         let limit = self
             .urgent
             .limit(self.written.total, self.consumer.total, self.produced);
-        octets_between(self.written.total, limit).min(self.window())
+        bytes_between(self.written.total, limit).min(self.window())
     }
 
-    /// Whether anything is on its way for which data could wait, or it waits anyway.
+    /// Whether anything is in flight for which data could wait, or it waits anyway.
     #[inline(always)]
     pub(super) const fn may_hold(&self) -> bool {
         self.outstanding > 0 || self.corked
@@ -237,40 +237,40 @@ impl Tx {
     }
 
     /// Writes all that may be written into the peer's element at `address`, in at
-    /// most two pieces because its ring wraps at most once: how many octets. `writes`
+    /// most two pieces because its ring wraps at most once: how many bytes. `writes`
     /// is left alone if there is nothing.
     #[inline(always)]
     pub(super) fn write(&mut self, address: u64, writes: &mut [DataWrite; 2]) -> u32 {
-        let octets = self.sendable();
-        if octets == 0 {
+        let bytes = self.sendable();
+        if bytes == 0 {
             return 0;
         }
         let [first, second] = writes;
         let to_end = self.peer.to_end(self.written.cursor.count);
-        *first = self.write_piece(octets.min(to_end), address);
+        *first = self.write_piece(bytes.min(to_end), address);
         *second = DataWrite::NONE;
-        if octets > to_end {
-            *second = self.write_piece(octets.wrapping_sub(to_end), address);
+        if bytes > to_end {
+            *second = self.write_piece(bytes.wrapping_sub(to_end), address);
         }
-        octets
+        bytes
     }
 
-    /// [`Tx::write`] for octets that lie in the peer's ring already: how many, and in how
+    /// [`Tx::write`] for bytes that lie in the peer's ring already: how many, and in how
     /// many pieces.
     #[inline(always)]
     pub(super) fn write_in_place(&mut self) -> (u32, u32) {
-        let octets = self.sendable();
+        let bytes = self.sendable();
         let to_end = self.peer.to_end(self.written.cursor.count);
-        self.written = self.peer.advance(self.written, octets);
-        let pieces = u32::from(octets > 0).wrapping_add(u32::from(octets > to_end));
-        (octets, pieces)
+        self.written = self.peer.advance(self.written, bytes);
+        let pieces = u32::from(bytes > 0).wrapping_add(u32::from(bytes > to_end));
+        (bytes, pieces)
     }
 
     #[inline(always)]
     fn write_piece(&mut self, len: u32, address: u64) -> DataWrite {
         //= CDC-025
         let remote_offset = self.written.cursor.count;
-        let behind = octets_between(self.written.total, self.produced);
+        let behind = bytes_between(self.written.total, self.produced);
         let source = self.buffer.count_before(self.head, behind);
         self.written = self.peer.advance(self.written, len);
         DataWrite {
@@ -279,28 +279,28 @@ impl Tx {
         }
     }
 
-    /// P and U of the CDC message of this turn, which publishes `octets` and has no number
+    /// P and U of the CDC message of this transmit, which publishes `bytes` and has no number
     /// yet.
     #[inline(always)]
-    pub(super) fn urgent_flags(&mut self, octets: u32) -> ProducerFlags {
+    pub(super) fn urgent_flags(&mut self, bytes: u32) -> ProducerFlags {
         if !self.was_urgent {
             return ProducerFlags::empty();
         }
         let (written, consumed) = (self.written.total, self.consumer.total);
-        if octets == 0 {
+        if bytes == 0 {
             return self.urgent.repeat(written, consumed);
         }
         let again = !self.is_beyond_seen();
         self.urgent.publish(written, consumed, again)
     }
 
-    /// Whether octets are written that the peer cannot have seen.
+    /// Whether bytes are written that the peer cannot have seen.
     #[inline(always)]
     fn is_beyond_seen(&self) -> bool {
         self.written.since(self.consumer.total) > self.seen()
     }
 
-    /// Gives the CDC message of this turn its number.
+    /// Gives the CDC message of this transmit its number.
     #[inline(always)]
     pub(super) fn number(&mut self) -> NotifyRecord {
         if self.is_beyond_seen() {
@@ -332,7 +332,7 @@ impl Tx {
         }
     }
 
-    /// Applies the completion of a CDC message; returns the octets it released.
+    /// Applies the completion of a CDC message; returns the bytes it released.
     #[inline(always)]
     pub(super) fn complete(&mut self, record: NotifyRecord) -> u32 {
         if record.epoch != self.epoch {
@@ -341,7 +341,7 @@ impl Tx {
         }
         self.count_completed(record);
         let released = record.position.wrapping_sub(self.completed as u32);
-        if released > octets_between(self.completed, self.written.total) {
+        if released > bytes_between(self.completed, self.written.total) {
             return 0;
         }
         self.completed = self.completed.wrapping_add(u64::from(released));
@@ -361,17 +361,17 @@ impl Tx {
             })
     }
 
-    /// The octets that a consumer cursor releases, if there is nothing to judge.
+    /// The bytes that a consumer cursor releases, if there is nothing to judge.
     #[inline(always)]
     pub(super) fn accept(&self, cursor: Cursor) -> Option<u32> {
-        let octets = self.peer.ahead(self.consumer, cursor)?;
-        (octets <= self.seen()).then_some(octets)
+        let bytes = self.peer.ahead(self.consumer, cursor)?;
+        (bytes <= self.seen()).then_some(bytes)
     }
 
     /// Applies a consumer cursor that [`Tx::judge`] accepted.
     #[inline(always)]
-    pub(super) fn acknowledge(&mut self, octets: u32, cursor: Cursor) {
-        self.consumer = self.consumer.moved(octets, cursor);
+    pub(super) fn acknowledge(&mut self, bytes: u32, cursor: Cursor) {
+        self.consumer = self.consumer.moved(bytes, cursor);
         if self.consumer.total > self.written.total {
             // Possible only after a change of link: the peer has read what we
             // were about to write again.
@@ -389,7 +389,7 @@ impl Tx {
         self.written.total == self.produced
     }
 
-    /// Whether data was committed that nobody knows to have arrived: it is
+    /// Whether data was committed that is not known to have arrived: it is
     /// neither completed nor has the peer consumed it. (Its completion may be
     /// reported after the answer to it, so the peer's cursor counts.)
     pub(super) fn is_undelivered(&self) -> bool {

@@ -1,11 +1,11 @@
 //! Urgent data (RFC 7609 4.7.5, 4.7.6).
 //!
 //! ```text
-//! writer:  octets committed as urgent end at `next`
+//! writer:  bytes committed as urgent end at `next`
 //!            window closed          -> CDC with P        (pending)
 //!            written up to `next`   -> CDC with P and U  (producer = `next`)
 //!            then nothing is written until the peer's consumer cursor is there
-//! reader:  U and new data           -> the urgent octet is the one before the
+//! reader:  U and new data           -> the urgent byte is the one before the
 //!            producer cursor; passing it sends the consumer cursor at once
 //! ```
 //!
@@ -36,11 +36,11 @@ enum Scope {
     NextData,
 }
 
-/// Urgent data on its way to the peer. Marks are totals of octets: one past the
-/// urgent octet, 0 for none.
+/// Urgent data on its way to the peer. Marks are totals of bytes: one past the
+/// urgent byte, 0 for none.
 #[derive(Clone, Debug)]
 pub(super) struct UrgentOut {
-    /// The last octet committed as urgent; new while it is above `sent`.
+    /// The last byte committed as urgent; new while it is above `sent`.
     pub(super) next: u64,
     /// The last mark published with U.
     pub(super) sent: u64,
@@ -69,14 +69,14 @@ impl UrgentOut {
         }
     }
 
-    /// How far octets may be written, as a total.
+    /// How far bytes may be written, as a total.
     pub(super) fn limit(&self, written: u64, consumed: u64, produced: u64) -> u64 {
         // Behind a change of link urgent data may have to be written again, up to its mark.
         //= URG-005
         if consumed < self.sent {
             self.sent
         } else if written < self.next {
-            // The CDC with U must end at the urgent octet (URG-002), so octets
+            // The CDC with U must end at the urgent byte (URG-002), so bytes
             // behind it wait even if the window has room.
             //= URG-002
             self.next
@@ -158,11 +158,11 @@ impl UrgentOut {
 bitflags::bitflags! {
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
     struct Reader: u8 {
-        /// Urgent octet not yet passed.
+        /// Urgent byte not yet passed.
         const PRESENT = 1;
-        /// Its value was copied out ahead of the octets before it.
+        /// Its value was copied out ahead of the bytes before it.
         const TAKEN = 2;
-        /// It is read as ordinary data.
+        /// The byte is read as normal data.
         const INLINE = 4;
     }
 }
@@ -170,7 +170,7 @@ bitflags::bitflags! {
 /// Urgent data from the peer.
 #[derive(Clone, Debug)]
 pub(super) struct UrgentIn {
-    /// Low half of the total of octets before the urgent octet.
+    /// Low half of the total of bytes before the urgent byte.
     at: u32,
     flags: Reader,
 }
@@ -191,26 +191,26 @@ impl UrgentIn {
         self.flags.set(Reader::INLINE, inline);
     }
 
-    /// The peer published data up to `received` with U: the octet before that is
-    /// urgent (URG-011). An earlier one becomes ordinary data, as in TCP.
+    /// The peer published data up to `received` with U: the byte before that is
+    /// urgent (URG-011). An earlier one becomes normal data, as in TCP.
     pub(super) fn arrive(&mut self, received: u64) {
         self.at = received.saturating_sub(1) as u32;
         self.flags.insert(Reader::PRESENT);
         self.flags.remove(Reader::TAKEN);
     }
 
-    /// Octets from the consumer position to the urgent octet, which is not passed.
+    /// Bytes from the consumer position to the urgent byte, which is not passed.
     const fn ahead(&self, consumed: u64) -> u32 {
         self.at.wrapping_sub(consumed as u32)
     }
 
-    /// Octets to be read before the urgent octet, if there is one to take.
+    /// Bytes to be read before the urgent byte, if there is one to take.
     pub(super) fn untaken(&self, consumed: u64) -> Option<u32> {
         let untaken = self.flags & (Reader::PRESENT | Reader::TAKEN) == Reader::PRESENT;
         untaken.then(|| self.ahead(consumed))
     }
 
-    /// Octets after which reading has to stop: before an urgent octet that is not read
+    /// Bytes after which reading has to stop: before an urgent byte that is not read
     /// inline.
     #[inline(always)]
     pub(super) fn barrier(&self, consumed: u64) -> Option<u32> {
@@ -223,19 +223,19 @@ impl UrgentIn {
         self.flags.insert(Reader::TAKEN);
     }
 
-    /// Whether an urgent octet was not passed yet.
+    /// Whether an urgent byte was not passed yet.
     #[inline(always)]
     pub(super) const fn is_present(&self) -> bool {
         self.flags.contains(Reader::PRESENT)
     }
 
-    /// Whether the octet at `consumed` is urgent and was copied out already, so
+    /// Whether the byte at `consumed` is urgent and was copied out already, so
     /// that the reader steps over it.
     pub(super) fn is_step(&self, consumed: u64) -> bool {
         self.ahead(consumed) == 0 && self.flags == (Reader::PRESENT | Reader::TAKEN)
     }
 
-    /// Notes the consumer position; returns whether it just passed the urgent octet.
+    /// Notes the consumer position; returns whether it just passed the urgent byte.
     pub(super) fn pass(&mut self, consumed: u64) -> bool {
         let behind = self.ahead(consumed).cast_signed() < 0;
         let passed = self.flags.contains(Reader::PRESENT) && behind;

@@ -1,13 +1,13 @@
-//! When the reader tells the writer of space (RFC 7609 4.5.1).
+//! When the reader advertises space to the writer (RFC 7609 4.5.1).
 
 /// Whether a CDC message only for the consumer cursor is worth its cost.
 ///
-/// * `ring`: octets of the receive buffer,
-/// * `sender_view`: free octets as the writer counts them, from the cursor last sent,
-/// * `gain`: octets consumed since then,
+/// * `ring`: bytes of the receive buffer,
+/// * `sender_view`: free bytes as the writer counts them, from the cursor last sent,
+/// * `gain`: bytes consumed since then,
 /// * `forced`: the writer is blocked or waits to place urgent data.
 ///
-/// The products are exact: a ring has at most 2^30 octets.
+/// The products are exact: a ring has at most 2^30 bytes.
 pub(super) fn update_due(ring: u32, sender_view: u32, gain: u32, forced: bool) -> bool {
     let ring = u64::from(ring);
     //= FLOW-004

@@ -1,29 +1,29 @@
-//! What a connection wants done on its link, built from its state when asked.
+//! The next transmit of a connection, built from its state when asked.
 
 use super::Connection;
 use super::close::{CloseState, Pending};
 use super::notices::Notices;
-use crate::command::{DataTurn, DataWrite};
+use crate::command::{DataTransmit, DataWrite};
 use crate::config::ConnectionConfig;
 use crate::planted::PlantedBug;
 use crate::time::Instant;
 use crate::wire::cdc::{Cdc, ProducerFlags};
 
-/// The CDC message that ends a turn.
+/// The CDC message that ends a transmit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Told {
+pub struct Sent {
     /// To be returned to [`Connection::on_notify_completed`].
     pub record: NotifyRecord,
-    /// Octets of the writes before it.
-    pub octets: u32,
-    /// It tells that the window is full.
+    /// Bytes of the writes before it.
+    pub bytes: u32,
+    /// Whether the message says that the window is full.
     pub blocked: bool,
 }
 
-/// What the completion of a CDC message says; opaque to the engine.
+/// Record of a CDC message that its completion returns; opaque to the engine.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct NotifyRecord {
-    /// Low half of the total of octets published.
+    /// Low half of the total of bytes published.
     pub(super) position: u32,
     pub(super) sequence: u16,
     pub(super) epoch: u8,
@@ -46,7 +46,7 @@ bitflags::bitflags! {
 }
 
 impl Connection {
-    /// Whether [`Connection::next_turn`] would return something.
+    /// Whether [`Connection::next_transmit`] would return something.
     #[must_use]
     pub fn wants_work(&self) -> bool {
         self.has_work()
@@ -82,82 +82,82 @@ impl Connection {
             || (self.may_write() && self.tx.can_write(self.is_flushing()))
     }
 
-    /// What is said next, put into `writes` and `payload` of `turn`, or `None` if
-    /// there is nothing: up to two writes into the peer's element, which is at
+    /// Puts the next transmit into `writes` and `payload` of `transmit`, or returns `None` if
+    /// there is nothing to send: up to two writes into the peer's element, which is at
     /// `address`, without immediate data (CDC-024) and without completion, and
     /// behind them a CDC message with completion. All of it has to be sent, in this
-    /// order (CDC-023): the completion tells that the writes are done, too.
+    /// order (CDC-023): the completion shows that the writes are done, too.
     //= CDC-026
     #[inline(always)]
-    pub fn next_turn(
+    pub fn next_transmit(
         &mut self,
         now: Instant,
         cfg: &ConnectionConfig,
         address: u64,
-        turn: &mut DataTurn,
-    ) -> Option<Told> {
+        transmit: &mut DataTransmit,
+    ) -> Option<Sent> {
         if self.silent {
             return None;
         }
         if self.wants.contains(Wants::VALIDATE) {
-            return Some(self.validation(turn));
+            return Some(self.validation(transmit));
         }
         //= CDC-023
         //= CDC-024
         let may_write = self.may_write() || cfg.planted(PlantedBug::WriteAfterAbort);
         // A message that goes anyway takes along what coalescing holds.
-        let octets =
+        let bytes =
             if may_write && (!self.tx.is_held() || self.wants_notify() || self.is_flushing()) {
-                self.tx.write(address, &mut turn.writes)
+                self.tx.write(address, &mut transmit.writes)
             } else {
                 0
             };
-        if octets == 0 {
+        if bytes == 0 {
             if !self.wants_notify() {
                 return None;
             }
-            turn.writes = [DataWrite::NONE; 2];
+            transmit.writes = [DataWrite::NONE; 2];
         }
-        let (cdc, record) = self.notification(now, cfg, octets);
-        turn.payload = cdc.emit();
+        let (cdc, record) = self.notification(now, cfg, bytes);
+        transmit.payload = cdc.emit();
         let blocked = cdc.producer_flags.contains(ProducerFlags::WRITER_BLOCKED);
-        Some(Told {
+        Some(Sent {
             record,
-            octets,
+            bytes,
             blocked,
         })
     }
 
-    /// [`Connection::next_turn`], if all there is to it is a message that tells of octets
-    /// where they belong already, which `say` is given; and in how many pieces the octets
-    /// lie. The message counts as completed.
+    /// [`Connection::next_transmit`], if it consists of a message about bytes that
+    /// are in the peer's memory already. `emit` gets the message, which counts as completed;
+    /// the number says in how many pieces the bytes lie.
     //= D-045
     #[inline(always)]
     pub(crate) fn next_in_place(
         &mut self,
         now: Instant,
         cfg: &ConnectionConfig,
-        say: impl FnOnce(Cdc),
-    ) -> Option<(Told, u32)> {
-        // Nothing is under way, and the application holds nothing back.
-        let usual = self.steady && self.tx.attached && !self.tx.may_hold();
-        if !usual || self.silent || self.wants.contains(Wants::VALIDATE) {
+        emit: impl FnOnce(Cdc),
+    ) -> Option<(Sent, u32)> {
+        // Nothing is in flight, and the application holds nothing back.
+        let fast = self.steady && self.tx.attached && !self.tx.may_hold();
+        if !fast || self.silent || self.wants.contains(Wants::VALIDATE) {
             return None;
         }
-        let (octets, pieces) = self.tx.write_in_place();
-        if octets == 0 && !self.wants_notify() {
+        let (bytes, pieces) = self.tx.write_in_place();
+        if bytes == 0 && !self.wants_notify() {
             return None;
         }
-        let (cdc, record) = self.notification(now, cfg, octets);
-        say(cdc);
+        let (cdc, record) = self.notification(now, cfg, bytes);
+        emit(cdc);
         self.tx.count_completed(record);
         let blocked = cdc.producer_flags.contains(ProducerFlags::WRITER_BLOCKED);
-        let told = Told {
+        let sent = Sent {
             record,
-            octets,
+            bytes,
             blocked,
         };
-        Some((told, pieces))
+        Some((sent, pieces))
     }
 
     /// Whether writes are still allowed: no C or A is decided.
@@ -200,7 +200,7 @@ impl Connection {
     }
 
     #[cold]
-    fn validation(&mut self, turn: &mut DataTurn) -> Told {
+    fn validation(&mut self, transmit: &mut DataTransmit) -> Sent {
         self.wants.remove(Wants::VALIDATE);
         let record = self.tx.validate();
         //= FAILOVER-008
@@ -213,11 +213,11 @@ impl Connection {
             producer_flags: ProducerFlags::FAILOVER_VALIDATION,
             connection_flags: self.close.flags,
         };
-        turn.writes = [DataWrite::NONE; 2];
-        turn.payload = cdc.emit();
-        Told {
+        transmit.writes = [DataWrite::NONE; 2];
+        transmit.payload = cdc.emit();
+        Sent {
             record,
-            octets: 0,
+            bytes: 0,
             blocked: false,
         }
     }
@@ -227,12 +227,12 @@ impl Connection {
         &mut self,
         now: Instant,
         cfg: &ConnectionConfig,
-        octets: u32,
+        bytes: u32,
     ) -> (Cdc, NotifyRecord) {
         //= URG-004
-        let mut producer_flags = self.tx.urgent_flags(octets);
+        let mut producer_flags = self.tx.urgent_flags(bytes);
         let record = self.tx.number();
-        self.counts.standalone = self.counts.standalone.wrapping_add(u32::from(octets == 0));
+        self.counts.standalone = self.counts.standalone.wrapping_add(u32::from(bytes == 0));
 
         // R is a diagnostic aid that this stack has no use for (FLOW-015).
         //= FLOW-015
@@ -277,7 +277,7 @@ impl Connection {
         self.perform(now, cfg, act);
     }
 
-    /// Takes what was to be told as told, which is a mistake.
+    /// Drops the message that was due: an injected fault.
     pub(crate) fn drop_message(&mut self) {
         self.wants.remove(Wants::NOTIFY | Wants::FLUSH);
         self.rx.published = self.rx.consumed.total;
@@ -305,7 +305,7 @@ impl Connection {
     }
 
     /// Whether this side's last message is out.
-    pub(crate) const fn said_last(&self) -> bool {
+    pub(crate) const fn has_sent_last(&self) -> bool {
         self.close.final_emitted()
     }
 

@@ -3,7 +3,7 @@
 use super::{AnswerError, ConnMut, Endpoint, OpenError};
 use crate::command::{BufferSpans, Signal};
 use crate::connection::ApiMisuse;
-use crate::data_path::{Rest, Taken};
+use crate::data_path::{Deferred, ReadOutcome};
 use crate::engine::Engine;
 use crate::id::{ConnId, GroupId, LinkId};
 use crate::link_group::Role;
@@ -22,7 +22,7 @@ impl<S: Storage> Endpoint<S> {
     /// [`OpenError::Full`]; the TCP connection is untouched. If both SYNs carried
     /// the SMC option, the server expects a CLC message before anything else: send
     /// a Decline ([`ClcMessage::Decline`](crate::wire::clc::ClcMessage)) before the
-    /// application's first octet (CLC-072).
+    /// application's first byte (CLC-072).
     pub fn connect<'p>(
         &mut self,
         now: Instant,
@@ -106,13 +106,13 @@ impl<S: Storage> Endpoint<S> {
     /// A connection for reading and writing, unless the handle is stale.
     #[inline]
     pub fn conn(&mut self, conn: ConnId) -> Option<ConnMut<'_>> {
-        let engine = Engine::looking_on(&mut self.core, self.storage.tables());
+        let engine = Engine::for_data(&mut self.core, self.storage.tables());
         let index = engine.live_conn(conn)?;
         Some(ConnMut { engine, index })
     }
 
-    /// [`ConnMut::read`] of a connection, and whether anything follows from it that is to
-    /// be polled; `None` if the handle is stale.
+    /// Reads from a connection as [`ConnMut::read`] does, and reports whether anything
+    /// follows that has to be polled; `None` if the handle is stale.
     ///
     /// # Errors
     /// [`ApiMisuse`]: nothing was freed.
@@ -122,40 +122,40 @@ impl<S: Storage> Endpoint<S> {
         now: Instant,
         conn: ConnId,
         take: impl FnOnce(&BufferSpans) -> u32,
-    ) -> Option<Result<Taken, ApiMisuse>> {
+    ) -> Option<Result<ReadOutcome, ApiMisuse>> {
         self.core.begin(now);
         let mut path = self.data_path();
         let live = path.connections.is_live(conn.index, conn.generation);
         live.then(|| path.read(conn.index, take))
     }
 
-    /// [`ConnMut::write`] to a connection, and `tell` for what tells the peer of it, if the
-    /// octets lie in memory that the peer reads and nobody comes first; `None` if the handle
-    /// is stale. `tell` is to execute it as an [`IsmCommand::Signal`]; both are given `peer`.
-    /// Whatever else follows is polled as ever.
+    /// Writes to a connection as [`ConnMut::write`] does. If the bytes lie in memory that the
+    /// peer reads and no other connection comes first, `signal` notifies the peer at once: it
+    /// has to execute its argument as an [`IsmCommand::Signal`]. Both closures get `peer`.
+    /// Whatever else follows is polled as ever. `None` if the handle is stale.
     ///
     /// [`IsmCommand::Signal`]: crate::command::IsmCommand::Signal
     ///
     /// # Errors
     /// [`ApiMisuse`]: nothing was sent.
     #[inline(always)]
-    pub fn write_and_tell<T>(
+    pub fn write_and_signal<T>(
         &mut self,
         now: Instant,
         conn: ConnId,
         peer: &mut T,
         fill: impl FnOnce(&mut T, &BufferSpans) -> u32,
-        tell: impl FnOnce(&mut T, &Signal),
+        signal: impl FnOnce(&mut T, &Signal),
     ) -> Option<Result<u32, ApiMisuse>> {
         self.core.begin(now);
-        let mut rest = Rest::Nothing;
+        let mut deferred = Deferred::Nothing;
         let mut path = self.data_path();
         if !path.connections.is_live(conn.index, conn.generation) {
             return None;
         }
-        let written = path.write_and_tell(conn.index, peer, fill, tell, &mut rest);
-        if rest != Rest::Nothing {
-            self.carry_out(rest);
+        let written = path.write_and_signal(conn.index, peer, fill, signal, &mut deferred);
+        if deferred != Deferred::Nothing {
+            self.execute(deferred);
         }
         Some(written)
     }

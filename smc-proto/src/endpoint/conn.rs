@@ -28,7 +28,7 @@ impl ConnMut<'_> {
             .filter(|record| record.group != NONE)
     }
 
-    /// Where the next octets to send can be put: free space of the send buffer.
+    /// Where the next bytes to send can be put: free space of the send buffer.
     #[inline]
     #[must_use]
     pub fn send_space(&self) -> Option<BufferSpans> {
@@ -41,7 +41,7 @@ impl ConnMut<'_> {
         })
     }
 
-    /// Sends the next `len` octets, which were put into [`ConnMut::send_space`].
+    /// Sends the next `len` bytes, which were put into [`ConnMut::send_space`].
     ///
     /// # Errors
     /// [`ApiMisuse`]: nothing was sent.
@@ -50,7 +50,7 @@ impl ConnMut<'_> {
         self.write(now, |_| len).map(|_| ())
     }
 
-    /// [`ConnMut::send_space`] and [`ConnMut::commit`] in one: `fill` puts octets
+    /// [`ConnMut::send_space`] and [`ConnMut::commit`] in one: `fill` puts bytes
     /// into free space of the send buffer, of which there may be none, and says how
     /// many it put there. These are sent.
     ///
@@ -66,14 +66,14 @@ impl ConnMut<'_> {
         self.engine.data_path().write(self.index, fill)
     }
 
-    /// The same; the last of these octets is urgent (URG-001).
+    /// Commits bytes of which the last one is urgent (URG-001).
     ///
     /// # Errors
     /// [`ApiMisuse`]: nothing was sent.
     pub fn commit_urgent(&mut self, now: Instant, len: u32) -> Result<(), ApiMisuse> {
         self.engine.core.begin(now);
         self.engine
-            .whole()
+            .mark_changed()
             .with_connection(self.index, |c, now, config| {
                 c.commit_urgent(now, &config.connection, len)
             })
@@ -87,7 +87,7 @@ impl ConnMut<'_> {
     pub fn set_cork(&mut self, now: Instant, cork: bool) {
         self.engine.core.begin(now);
         self.engine
-            .whole()
+            .mark_changed()
             .with_connection(self.index, |c, _, _| c.set_cork(cork));
     }
 
@@ -95,18 +95,18 @@ impl ConnMut<'_> {
     pub fn flush(&mut self, now: Instant) {
         self.engine.core.begin(now);
         self.engine
-            .whole()
+            .mark_changed()
             .with_connection(self.index, |c, _, _| c.flush());
     }
 
-    /// Octets that fit into the ring that the peer writes to, and into the send buffer,
+    /// Bytes that fit into the ring that the peer writes to, and into the send buffer,
     /// while there are buffers.
     #[must_use]
     pub fn buffer_sizes(&self) -> Option<(u32, u32)> {
         Some(self.member()?.connection.as_ref()?.buffer_sizes())
     }
 
-    /// Where received octets stand, in stream order.
+    /// Where received bytes stand, in stream order.
     ///
     /// The peer's RNIC may write to this memory at any time outside of these
     /// pieces: copy out of it, never keep a reference.
@@ -120,7 +120,7 @@ impl ConnMut<'_> {
         Some(element.spans(connection.readable(), eye_catcher))
     }
 
-    /// Frees the first `len` readable octets, which were copied out.
+    /// Frees the first `len` readable bytes, which were copied out.
     ///
     /// # Errors
     /// [`ApiMisuse`]: nothing was freed.
@@ -129,7 +129,7 @@ impl ConnMut<'_> {
         self.read(now, |_| len).map(|_| ())
     }
 
-    /// [`ConnMut::readable`] and [`ConnMut::consume`] in one: `take` copies octets
+    /// [`ConnMut::readable`] and [`ConnMut::consume`] in one: `take` copies bytes
     /// out, of which there may be none, and says how many it is done with. These
     /// are freed.
     ///
@@ -143,7 +143,7 @@ impl ConnMut<'_> {
     ) -> Result<u32, ApiMisuse> {
         self.engine.core.begin(now);
         let taken = self.engine.data_path().read(self.index, take)?;
-        Ok(taken.octets)
+        Ok(taken.bytes)
     }
 
     /// Whether the peer sends no more and everything was read.
@@ -156,7 +156,7 @@ impl ConnMut<'_> {
             .is_some_and(Connection::is_end_of_stream)
     }
 
-    /// The urgent octet that was not read yet: how many octets stand before it,
+    /// The urgent byte that was not read yet: how many bytes stand before it,
     /// and where it is.
     #[must_use]
     pub fn urgent(&self) -> Option<(u32, BufferSpans)> {
@@ -176,22 +176,22 @@ impl ConnMut<'_> {
         ))
     }
 
-    /// Notes that the urgent octet was copied out of line; reading steps over it.
+    /// Notes that the urgent byte was copied out of line; reading steps over it.
     ///
     /// # Errors
     /// [`ApiMisuse::NoUrgent`] if there is none.
     pub fn take_urgent(&mut self, now: Instant) -> Result<(), ApiMisuse> {
         self.engine.core.begin(now);
         self.engine
-            .whole()
+            .mark_changed()
             .with_connection(self.index, |c, _, _| c.take_urgent().map(|_| ()))
             .unwrap_or(Err(ApiMisuse::NoUrgent))
     }
 
-    /// Changes how urgent octets are read; see [`ConnOptions::urgent_inline`](super::ConnOptions::urgent_inline).
+    /// Changes how urgent bytes are read; see [`ConnOptions::urgent_inline`](super::ConnOptions::urgent_inline).
     pub fn set_urgent_inline(&mut self, inline: bool) {
         self.engine
-            .whole()
+            .mark_changed()
             .with_connection(self.index, |c, _, _| c.set_urgent_inline(inline));
     }
 
@@ -237,11 +237,11 @@ impl ConnMut<'_> {
         self.end_rendezvous_or(|c, now, config| c.abort(now, &config.connection));
     }
 
-    /// Nobody reads from the TCP connection any more.
+    /// The embedder does not read from the TCP connection any more.
     fn end_watch(&mut self) {
         let record = self.engine.connections.at(self.index);
         if record.is_some_and(|record| record.phase == Phase::Watching) {
-            self.engine.whole().give_up_watching(self.index);
+            self.engine.mark_changed().give_up_watching(self.index);
         }
     }
 
@@ -256,12 +256,14 @@ impl ConnMut<'_> {
         if self.in_rendezvous() {
             // Nothing was promised to the application yet.
             self.engine
-                .whole()
+                .mark_changed()
                 .reset(self.index, CloseReason::LocalAbort);
         } else {
-            self.engine.whole().with_connection(self.index, change);
+            self.engine
+                .mark_changed()
+                .with_connection(self.index, change);
         }
-        self.engine.whole().run_wakes();
+        self.engine.mark_changed().run_wakes();
     }
 }
 

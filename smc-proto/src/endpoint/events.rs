@@ -1,20 +1,20 @@
-//! Events out, in the order in which an application wants to hear of them.
+//! Events, in the order in which an application needs them.
 
 use crate::connection_record::{End, Pending};
 use crate::engine::Engine;
 use crate::event::{CloseReason, Event};
-use crate::link_group::{LinkTold, Told};
+use crate::link_group::{GroupNotified, LinkNotified};
 use crate::planted::PlantedBug;
 
 impl Engine<'_> {
-    /// The next event. A group is told to be up before its first connection, and
+    /// The next event. A group is reported up before its first connection, and
     /// to be down after its last one.
     #[inline]
     pub(super) fn next_event(&mut self) -> Option<Event> {
         if let Some(index) = self.core.groups_up.pop_front(&mut self.groups) {
             let group = self.group_id(index);
             if let Some(g) = self.groups.at_mut(index) {
-                g.told = Told::Up;
+                g.notified = GroupNotified::Up;
             }
             self.try_free_group(index);
             return Some(Event::GroupUp { group });
@@ -37,8 +37,8 @@ impl Engine<'_> {
         let link = self.link_id(index);
         let l = self.links.at_mut(index)?;
         let group = l.group;
-        let rising = l.told == LinkTold::Rising;
-        l.told = LinkTold::Up;
+        let rising = l.notified == LinkNotified::Rising;
+        l.notified = LinkNotified::Up;
         let group = self.group_id(group);
         if rising {
             self.drop_absent_link(index);

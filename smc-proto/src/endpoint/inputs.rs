@@ -3,7 +3,7 @@
 use super::{Endpoint, TcpEvent};
 use crate::completion::{IsmCompletion, RdmaCompletion};
 use crate::connection_record::Pending;
-use crate::data_path::{DataPath, Rest};
+use crate::data_path::{DataPath, Deferred};
 use crate::id::{BufferId, ConnId, LinkId, WrId};
 use crate::link_group::{Follows, owner_of};
 use crate::path::PathEvent;
@@ -13,28 +13,28 @@ use crate::time::Instant;
 use crate::wire::cdc_ism::CDC_ISM_LENGTH;
 
 impl<S: Storage> Endpoint<S> {
-    /// Shows octets received on a connection's TCP stream during its rendezvous,
+    /// Shows bytes received on a connection's TCP stream during its rendezvous,
     /// always from the first one not consumed yet.
     ///
     /// # Errors
-    /// The octets broke the protocol; the connection is being reset, which
-    /// [`Endpoint::poll_tcp`] tells (RFC 7609 C.6).
+    /// The bytes broke the protocol; the connection is being reset, which
+    /// [`Endpoint::poll_tcp`] returns (RFC 7609 C.6).
     pub fn handle_clc(
         &mut self,
         now: Instant,
         conn: ConnId,
-        octets: &[u8],
+        bytes: &[u8],
     ) -> Result<ClcProgress, ClcError> {
         let mut engine = self.engine(now);
         let Some(index) = engine.live_conn(conn) else {
             return Ok(ClcProgress::NotClc);
         };
-        let result = engine.on_clc(index, octets);
+        let result = engine.on_clc(index, bytes);
         engine.run_wakes();
         result
     }
 
-    /// Tells what happened to a connection's TCP connection.
+    /// Reports what happened to a connection's TCP connection.
     pub fn handle_tcp(&mut self, now: Instant, conn: ConnId, event: TcpEvent) {
         let mut engine = self.engine(now);
         if let Some(index) = engine.live_conn(conn) {
@@ -43,8 +43,8 @@ impl<S: Storage> Endpoint<S> {
         engine.run_wakes();
     }
 
-    /// Tells what an RNIC answered or received. At most the payload of one
-    /// message is looked at.
+    /// Reports what an RNIC answered or received. At most the payload of one
+    /// message is read.
     #[inline]
     pub fn handle_rdma(&mut self, now: Instant, completion: RdmaCompletion<'_>) {
         self.core.begin(now);
@@ -52,84 +52,84 @@ impl<S: Storage> Endpoint<S> {
         match completion {
             RdmaCompletion::Received { link, payload } => self.on_received(link, payload),
             RdmaCompletion::Sent { link, wr_id } => self.on_sent(link, wr_id),
-            _ => self.finish_completion(&completion, Rest::Nothing),
+            _ => self.finish_completion(&completion, Deferred::Nothing),
         }
     }
 
     #[inline(never)]
     fn on_received(&mut self, link: LinkId, payload: &[u8]) {
-        if !self.core.wakes.is_empty() || !self.data_path().ordinary_received(link, payload) {
-            self.on_any_received(link, payload);
+        if !self.core.wakes.is_empty() || !self.data_path().fast_received(link, payload) {
+            self.on_general_received(link, payload);
         }
     }
 
     #[inline(never)]
-    fn on_any_received(&mut self, link: LinkId, payload: &[u8]) {
-        let rest = self.data_path().on_received(link, payload);
-        if rest != Rest::Nothing || !self.core.wakes.is_empty() {
-            self.finish_completion(&RdmaCompletion::Received { link, payload }, rest);
+    fn on_general_received(&mut self, link: LinkId, payload: &[u8]) {
+        let deferred = self.data_path().on_received(link, payload);
+        if deferred != Deferred::Nothing || !self.core.wakes.is_empty() {
+            self.finish_completion(&RdmaCompletion::Received { link, payload }, deferred);
         }
     }
 
     #[inline(never)]
     fn on_sent(&mut self, link: LinkId, wr_id: WrId) {
-        if !self.core.wakes.is_empty() || !self.data_path().ordinary_sent(link, wr_id) {
-            self.on_any_sent(link, wr_id);
+        if !self.core.wakes.is_empty() || !self.data_path().fast_sent(link, wr_id) {
+            self.on_general_sent(link, wr_id);
         }
     }
 
     #[inline(never)]
-    fn on_any_sent(&mut self, link: LinkId, wr_id: WrId) {
-        let rest = self.data_path().on_sent(link, wr_id);
-        if rest != Rest::Nothing || !self.core.wakes.is_empty() {
-            self.finish_completion(&RdmaCompletion::Sent { link, wr_id }, rest);
+    fn on_general_sent(&mut self, link: LinkId, wr_id: WrId) {
+        let deferred = self.data_path().on_sent(link, wr_id);
+        if deferred != Deferred::Nothing || !self.core.wakes.is_empty() {
+            self.finish_completion(&RdmaCompletion::Sent { link, wr_id }, deferred);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn finish_completion(&mut self, completion: &RdmaCompletion<'_>, rest: Rest) {
-        let mut engine = self.quiet_engine();
-        engine.on_completion(completion, rest);
+    fn finish_completion(&mut self, completion: &RdmaCompletion<'_>, deferred: Deferred) {
+        let mut engine = self.unchanged_engine();
+        engine.on_completion(completion, deferred);
         engine.run_wakes();
     }
 
-    /// Tells what an ISM device answered or reported. At most one CDC message is
-    /// looked at.
+    /// Reports what an ISM device answered or received. At most one CDC message is
+    /// read.
     pub fn handle_ism(&mut self, now: Instant, completion: IsmCompletion) {
         self.core.begin(now);
         self.core.step();
         let IsmCompletion::Signalled { buffer, cdc } = &completion else {
             return self.on_other_ism(&completion);
         };
-        match self.on_usual_signal(*buffer, cdc) {
-            Some((index, Follows::Readable)) => self.data_path().tell(index, Pending::READABLE),
-            Some((_, Follows::Rest(Rest::Nothing))) => {}
-            Some((_, Follows::Rest(rest))) => self.carry_out(rest),
+        match self.on_fast_signal(*buffer, cdc) {
+            Some((index, Follows::Readable)) => self.data_path().notify(index, Pending::READABLE),
+            Some((_, Follows::Deferred(Deferred::Nothing))) => {}
+            Some((_, Follows::Deferred(deferred))) => self.execute(deferred),
             None => self.on_other_ism(&completion),
         }
     }
 
     #[inline(always)]
-    pub(super) fn on_usual_signal(
+    pub(super) fn on_fast_signal(
         &mut self,
         buffer: BufferId,
         cdc: &[u8; CDC_ISM_LENGTH],
     ) -> Option<(u32, Follows)> {
         let tables = self.storage.tables();
         let owner = owner_of(&tables.buffers, &tables.connections, buffer)?;
-        let follows = DataPath::new(&mut self.core, tables).on_usual_signal(owner, cdc)?;
+        let follows = DataPath::new(&mut self.core, tables).on_fast_signal(owner, cdc)?;
         Some((owner, follows))
     }
 
     #[inline(never)]
     pub(super) fn on_other_ism(&mut self, completion: &IsmCompletion) {
-        let mut engine = self.quiet_engine();
+        let mut engine = self.unchanged_engine();
         engine.on_ism(completion);
         engine.run_wakes();
     }
 
-    /// Tells of a change of a port or a device.
+    /// Reports a change of a port or a device.
     pub fn handle_path(&mut self, now: Instant, event: PathEvent) {
         let mut engine = self.engine(now);
         engine.on_path(event);

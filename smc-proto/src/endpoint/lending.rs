@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   Endpoint ── lend ──────► LentConnection ── read, write ──► memory of both sides
-//!            ◄─ take_back ──       ▲                     tell ──► the peer
+//!            ◄─ take_back ──       ▲                   signal ──► the peer
 //!                                  └── handle_signal ◄── head of the own DMB
 //! ```
 //!
@@ -18,7 +18,7 @@ use crate::command::{BufferSpans, Signal};
 use crate::config::ConnectionConfig;
 use crate::connection::{ApiMisuse, Connection, FatalCause};
 use crate::connection_record::{ConnectionRecord, Element, Phase};
-use crate::data_path::Rest;
+use crate::data_path::Deferred;
 use crate::id::{BufferId, ConnId, NONE};
 use crate::link_group::{owner_of, segments};
 use crate::stats::{DataCounts, Statistics, count};
@@ -76,7 +76,7 @@ impl LentConnection {
     #[inline]
     #[must_use]
     pub fn is_readable(&self) -> bool {
-        self.connection.readable_octets() > 0
+        self.connection.readable_bytes() > 0
     }
 
     /// Whether nothing follows from what happened but what is done already. If not, the
@@ -88,7 +88,7 @@ impl LentConnection {
     }
 
     /// Frees as many bytes as `take` says to have copied out of the DMB: none, if there is
-    /// nothing to read. `tell` is to execute what tells the peer of the free space, if it is
+    /// nothing to read. `signal` has to execute what advertises the free space to the peer, if it is
     /// to know. Both are given `peer`.
     ///
     /// # Errors
@@ -98,21 +98,21 @@ impl LentConnection {
         &mut self,
         peer: &mut T,
         take: impl FnOnce(&mut T, &BufferSpans) -> u32,
-        tell: impl FnOnce(&mut T, &Signal),
+        signal: impl FnOnce(&mut T, &Signal),
     ) -> Result<u32, ApiMisuse> {
         let (receive, eye_catcher) = (self.receive, self.eye_catcher);
-        let octets = self.connection.read(
+        let bytes = self.connection.read(
             #[inline(always)]
-            |octets| take(peer, &receive.spans(octets, eye_catcher)),
+            |bytes| take(peer, &receive.spans(bytes, eye_catcher)),
         )?;
         if self.connection.has_work_of_reading() {
-            self.tell(peer, tell);
+            self.signal(peer, signal);
         }
-        Ok(octets)
+        Ok(bytes)
     }
 
     /// Sends as many bytes as `fill` says to have put into free space of the send buffer: none,
-    /// if there is no space. `tell` is to execute what tells the peer of them. Both are given
+    /// if there is no space. `signal` has to execute what notifies the peer of them. Both are given
     /// `peer`.
     ///
     /// # Errors
@@ -122,7 +122,7 @@ impl LentConnection {
         &mut self,
         peer: &mut T,
         fill: impl FnOnce(&mut T, &BufferSpans) -> u32,
-        tell: impl FnOnce(&mut T, &Signal),
+        signal: impl FnOnce(&mut T, &Signal),
     ) -> Result<u32, ApiMisuse> {
         let buffer = self.send_buffer;
         let written = self.connection.write(
@@ -139,7 +139,7 @@ impl LentConnection {
             },
         )?;
         if written > 0 {
-            self.tell(peer, tell);
+            self.signal(peer, signal);
         }
         Ok(written)
     }
@@ -156,7 +156,7 @@ impl LentConnection {
     pub fn handle_signal(&mut self, head: &[u8; CDC_ISM_LENGTH]) -> Option<bool> {
         let cdc = CdcIsm::parse(head, Endianness::NATIVE).ok()?;
         let (now, config) = (self.now, &self.config);
-        let readable = self.connection.on_ordinary_cdc_ism(now, config, &cdc)?;
+        let readable = self.connection.on_fast_cdc_ism(now, config, &cdc)?;
         if self.connection.is_settled() {
             count(&mut self.counts.cdc_received);
             return Some(readable);
@@ -168,19 +168,19 @@ impl LentConnection {
     }
 
     #[inline(always)]
-    fn tell<T>(&mut self, peer: &mut T, tell: impl FnOnce(&mut T, &Signal)) {
+    fn signal<T>(&mut self, peer: &mut T, signal: impl FnOnce(&mut T, &Signal)) {
         let (conn, buffer) = (self.conn, self.send_buffer);
-        let said = self.connection.next_in_place(
+        let sent = self.connection.next_in_place(
             self.now,
             &self.config,
             #[inline(always)]
             |cdc| {
                 let cdc = CdcIsm::from(cdc);
-                tell(peer, &Signal { conn, buffer, cdc });
+                signal(peer, &Signal { conn, buffer, cdc });
             },
         );
-        if let Some((told, pieces)) = said {
-            self.counts.told(told, pieces);
+        if let Some((sent, pieces)) = sent {
+            self.counts.sent(sent, pieces);
         }
     }
 }
@@ -227,12 +227,12 @@ impl<S: Storage> Endpoint<S> {
     }
 
     /// Takes back what [`Self::lend`] lent; what follows from its use is polled as ever. Whether
-    /// the way to the peer was lost meanwhile: then the caller saves what can still be read, and
+    /// the path to the peer was lost meanwhile: then the caller saves what can still be read, and
     /// calls [`Self::end_lost`].
     #[must_use]
     pub fn take_back(&mut self, now: Instant, lent: LentConnection) -> bool {
         self.core.begin(now);
-        let mut engine = self.quiet_engine();
+        let mut engine = self.unchanged_engine();
         engine.core.statistics.add(&lent.counts);
         let ConnId { index, generation } = lent.conn;
         let record = engine.connections.live_mut(index, generation);
@@ -241,14 +241,14 @@ impl<S: Storage> Endpoint<S> {
         };
         let before = core::mem::replace(&mut record.lending, Lending::No);
         record.connection = Some(lent.connection);
-        let rest = engine.data_path().after_connection(index);
-        if rest != Rest::Nothing {
-            engine.carry_out(rest);
+        let deferred = engine.data_path().after_connection(index);
+        if deferred != Deferred::Nothing {
+            engine.execute(deferred);
         }
         before == Lending::Lost
     }
 
-    /// Ends a connection whose way to the peer was lost while it was lent.
+    /// Ends a connection whose path to the peer was lost while it was lent.
     pub fn end_lost(&mut self, now: Instant, conn: ConnId) {
         let mut engine = self.engine(now);
         if let Some(index) = engine.live_conn(conn) {
@@ -263,7 +263,7 @@ impl<S: Storage> Endpoint<S> {
     /// The connection that receives in a DMB of this side.
     #[must_use]
     pub fn receiver(&mut self, buffer: BufferId) -> Option<ConnId> {
-        let engine = self.quiet_engine();
+        let engine = self.unchanged_engine();
         let index = owner_of(&engine.buffers, &engine.connections, buffer)?;
         Some(engine.conn_id(index))
     }
@@ -280,10 +280,10 @@ impl ConnectionRecord {
         idle && self
             .connection
             .as_ref()
-            .is_some_and(Connection::is_about_octets_in_place)
+            .is_some_and(Connection::is_about_bytes_in_place)
     }
 
-    /// Notes that the way of a connection was lost, if the connection is lent.
+    /// Notes that the path of a connection was lost, if the connection is lent.
     pub(crate) const fn lose_if_lent(&mut self) {
         if matches!(self.lending, Lending::Lent) {
             self.lending = Lending::Lost;
@@ -298,6 +298,6 @@ impl Statistics {
         self.cdc_received = self.cdc_received.wrapping_add(counts.cdc_received);
         self.window_stalls = self.window_stalls.wrapping_add(counts.window_stalls);
         self.writes = self.writes.wrapping_add(counts.writes);
-        self.octets_written = self.octets_written.wrapping_add(counts.octets_written);
+        self.bytes_written = self.bytes_written.wrapping_add(counts.bytes_written);
     }
 }

@@ -1,8 +1,8 @@
 //! Outputs: what is to be done, and what happened to connections.
 
 use super::Endpoint;
-use crate::command::{DataTurn, IsmCommand, RdmaCommand, TcpCommand};
-use crate::data_path::Rest;
+use crate::command::{DataTransmit, IsmCommand, RdmaCommand, TcpCommand};
+use crate::data_path::Deferred;
 use crate::event::Event;
 use crate::id::{ConnId, DeviceId, LinkId, WrId};
 use crate::storage::Storage;
@@ -11,11 +11,11 @@ use crate::wire::BufferTooSmall;
 
 impl<S: Storage> Endpoint<S> {
     /// Writes the next CLC message into `buffer`: for which connection, and how
-    /// many octets. Send them before anything else on that TCP connection.
+    /// many bytes. Send them before anything else on that TCP connection.
     ///
     /// # Errors
     /// [`BufferTooSmall`]: nothing happened; a buffer of
-    /// [`MAX_LENGTH`](crate::wire::clc::MAX_LENGTH) octets always suffices.
+    /// [`MAX_LENGTH`](crate::wire::clc::MAX_LENGTH) bytes always suffices.
     #[inline]
     pub fn poll_clc(
         &mut self,
@@ -51,7 +51,7 @@ impl<S: Storage> Endpoint<S> {
 
     #[inline(never)]
     fn next_tcp(&mut self) -> Option<(ConnId, TcpCommand)> {
-        let mut engine = self.quiet_engine();
+        let mut engine = self.unchanged_engine();
         let index = engine.core.tcp_out.pop_front(&mut engine.connections)?;
         let command = engine.connections.at_mut(index)?.tcp.take()?;
         let conn = engine.conn_id(index);
@@ -73,13 +73,13 @@ impl<S: Storage> Endpoint<S> {
         self.engine(now).next_rdma(device)
     }
 
-    /// Writes the message of [`RdmaCommand::SendLarge`] into `buffer` and tells its
+    /// Writes the message of [`RdmaCommand::SendLarge`] into `buffer` and returns its
     /// length, which is that of the command; 0 if its link is gone. To be called as soon
     /// as the command was polled.
     ///
     /// # Errors
     /// [`BufferTooSmall`]: nothing was written;
-    /// [`LLC_V2_MAX_LENGTH`](crate::wire::llc::v2::LLC_V2_MAX_LENGTH) octets always
+    /// [`LLC_V2_MAX_LENGTH`](crate::wire::llc::v2::LLC_V2_MAX_LENGTH) bytes always
     /// suffice.
     pub fn emit_llc(
         &mut self,
@@ -87,37 +87,50 @@ impl<S: Storage> Endpoint<S> {
         wr_id: WrId,
         buffer: &mut [u8],
     ) -> Result<usize, BufferTooSmall> {
-        let mut engine = self.quiet_engine();
+        let mut engine = self.unchanged_engine();
         if !engine.links.is_live(link.index, link.generation) {
             return Ok(0);
         }
         engine.emit_large(link.index, wr_id.0, buffer)
     }
 
-    /// Puts all that one connection sends in its turn into `turn`, if that is next
-    /// for the device: whether it is. Otherwise [`Endpoint::poll_rdma`] tells what
-    /// is; it also gives each step of a turn by itself, so that calling this is
+    /// Puts all that one connection sends in its transmit slot into `transmit`, if that is next
+    /// for the device: whether it is. Otherwise [`Endpoint::poll_rdma`] returns what
+    /// is; it also gives each step of a transmit by itself, so that calling this is
     /// optional. Poll only while the device can take three work requests.
     #[inline]
-    pub fn poll_data(&mut self, now: Instant, device: DeviceId, turn: &mut DataTurn) -> bool {
-        self.core.has_work(device) && self.next_turn(now, device, turn)
+    pub fn poll_data(
+        &mut self,
+        now: Instant,
+        device: DeviceId,
+        transmit: &mut DataTransmit,
+    ) -> bool {
+        self.core.has_work(device) && self.next_transmit(now, device, transmit)
     }
 
     #[inline(never)]
-    fn next_turn(&mut self, now: Instant, device: DeviceId, turn: &mut DataTurn) -> bool {
+    fn next_transmit(
+        &mut self,
+        now: Instant,
+        device: DeviceId,
+        transmit: &mut DataTransmit,
+    ) -> bool {
         self.core.begin(now);
-        self.data_path().ordinary_turn(device, turn) || self.next_any_turn(device, turn)
+        self.data_path().fast_transmit(device, transmit)
+            || self.next_general_transmit(device, transmit)
     }
 
     #[inline(never)]
-    fn next_any_turn(&mut self, device: DeviceId, turn: &mut DataTurn) -> bool {
+    fn next_general_transmit(&mut self, device: DeviceId, transmit: &mut DataTransmit) -> bool {
         loop {
-            let mut rest = Rest::Nothing;
-            let taken = self.data_path().next_turn(device, turn, &mut rest);
-            if rest == Rest::Nothing {
+            let mut deferred = Deferred::Nothing;
+            let taken = self
+                .data_path()
+                .next_transmit(device, transmit, &mut deferred);
+            if deferred == Deferred::Nothing {
                 return taken;
             }
-            self.carry_out(rest);
+            self.execute(deferred);
             if taken {
                 return true;
             }
@@ -127,7 +140,7 @@ impl<S: Storage> Endpoint<S> {
     /// Whether there is nothing to poll but commands for other devices than this ISM
     /// device.
     #[inline]
-    pub fn is_quiet(&self, device: DeviceId) -> bool {
+    pub fn is_idle(&self, device: DeviceId) -> bool {
         let core = &self.core;
         !core.has_ism_work(device)
             && !core.has_clc_work()
@@ -148,10 +161,10 @@ impl<S: Storage> Endpoint<S> {
     #[inline(never)]
     fn next_ism(&mut self, now: Instant, device: DeviceId) -> Option<IsmCommand> {
         self.core.begin(now);
-        let mut rest = Rest::Nothing;
-        if let Some(signal) = self.data_path().next_signal(device, &mut rest) {
-            if rest != Rest::Nothing {
-                self.carry_out(rest);
+        let mut deferred = Deferred::Nothing;
+        if let Some(signal) = self.data_path().next_signal(device, &mut deferred) {
+            if deferred != Deferred::Nothing {
+                self.execute(deferred);
             }
             return Some(signal);
         }
@@ -160,7 +173,7 @@ impl<S: Storage> Endpoint<S> {
 
     #[inline(never)]
     fn next_other_ism(&mut self, device: DeviceId) -> Option<IsmCommand> {
-        let mut engine = self.quiet_engine();
+        let mut engine = self.unchanged_engine();
         let command = engine.next_ism(device);
         engine.run_wakes();
         command
@@ -169,7 +182,7 @@ impl<S: Storage> Endpoint<S> {
     /// The next event.
     #[inline]
     pub fn poll_event(&mut self) -> Option<Event> {
-        if let Some(event) = self.data_path().next_of_octets() {
+        if let Some(event) = self.data_path().next_of_bytes() {
             return Some(event);
         }
         if self.core.has_events() {
@@ -180,14 +193,14 @@ impl<S: Storage> Endpoint<S> {
 
     #[inline(never)]
     fn next_event(&mut self) -> Option<Event> {
-        self.quiet_engine().next_event()
+        self.unchanged_engine().next_event()
     }
 
     /// When to call [`Endpoint::handle_timeout`] at the latest.
     #[inline]
     pub fn poll_timeout(&mut self) -> Option<Instant> {
         let tables = self.storage.tables();
-        // Most often nobody waits for anything.
+        // Most often nothing waits.
         let waits = tables.connections.has_deadlines()
             || tables.handshakes.has_deadlines()
             || tables.groups.has_deadlines()

@@ -1,4 +1,4 @@
-//! What an endpoint tells of itself without changing.
+//! Queries, which change nothing.
 
 use core::hash::Hasher;
 
@@ -17,25 +17,25 @@ use crate::wire::types::{Gid, LinkNumber, Mac};
 impl<S: Storage> Endpoint<S> {
     /// What the client of a connection proposed, while it waits for an answer.
     pub fn proposal(&mut self, conn: ConnId) -> Option<Proposed> {
-        let engine = self.quiet_engine();
+        let engine = self.unchanged_engine();
         let index = engine.live_conn(conn)?;
         let handshake = engine.handshake_of(index, Role::Server)?;
         engine.handshakes.at(handshake)?.proposal().cloned()
     }
 
-    /// Whether there are octets to be read from a connection next.
+    /// Whether there are bytes to be read from a connection next.
     #[inline]
     pub fn is_readable(&mut self, conn: ConnId) -> bool {
         let tables = self.storage.tables();
         let record = tables.connections.live(conn.index, conn.generation);
         record
             .and_then(|record| record.connection.as_ref())
-            .is_some_and(|connection| connection.readable_octets() > 0)
+            .is_some_and(|connection| connection.readable_bytes() > 0)
     }
 
     /// A link, unless the handle is stale.
     pub fn link(&mut self, link: LinkId) -> Option<LinkStatus> {
-        let engine = self.quiet_engine();
+        let engine = self.unchanged_engine();
         if !engine.links.is_live(link.index, link.generation) {
             return None;
         }
@@ -53,7 +53,7 @@ impl<S: Storage> Endpoint<S> {
 
     /// What both sides of a link group agreed on, unless the handle is stale.
     pub fn terms(&mut self, group: GroupId) -> Option<Terms> {
-        let engine = self.quiet_engine();
+        let engine = self.unchanged_engine();
         if !engine.groups.is_live(group.index, group.generation) {
             return None;
         }
@@ -111,7 +111,7 @@ pub struct LinkStatus {
     pub group: GroupId,
     /// Its number, the same at both ends (LINK-025).
     pub number: LinkNumber,
-    /// This end.
+    /// The own end.
     pub path: LocalPath,
     /// GID and MAC of the other end, once known.
     pub peer: Option<(Gid, Mac)>,

@@ -5,7 +5,7 @@ use crate::command::TcpCommand;
 use crate::config::Config;
 use crate::connection::{Connection, Notices};
 use crate::connection_record::{End, Pending, Phase};
-use crate::data_path::Rest;
+use crate::data_path::Deferred;
 use crate::event::CloseReason;
 use crate::id::NONE;
 use crate::planted::PlantedBug;
@@ -36,23 +36,23 @@ impl Engine<'_> {
     /// Draws the consequences of a change: work for the link, events, the end.
     pub(crate) fn after_connection(&mut self, index: u32) {
         let rest = self.data_path().after_connection(index);
-        self.carry_out(rest);
+        self.execute(rest);
     }
 
     /// Does what the data path left.
-    pub(crate) fn carry_out(&mut self, rest: Rest) {
+    pub(crate) fn execute(&mut self, rest: Deferred) {
         match rest {
-            Rest::Connection(index) => {
+            Deferred::Connection(index) => {
                 let notices = self
                     .connections
                     .at_mut(index)
                     .and_then(|record| record.connection.as_mut())
                     .map_or(Notices::empty(), Connection::take_notices);
                 self.on_notices(index, notices);
-                // What was under way may have been the last.
+                // What was in flight may have been the last.
                 self.release(index);
             }
-            Rest::Idle(index) => self.release(index),
+            Deferred::Idle(index) => self.release(index),
             _ => {}
         }
     }
@@ -65,7 +65,7 @@ impl Engine<'_> {
         if notices.contains(Notices::WRITABLE) {
             pending |= Pending::WRITABLE;
         }
-        // That it is over is told when the peer is through with it as well; that reads
+        // That it is over is reported when the peer is through with it as well; that reads
         // fail, now.
         //= ABORT-004
         if notices.contains(Notices::RESET) && self.is_still_used(index) {
@@ -76,7 +76,7 @@ impl Engine<'_> {
             pending |= Pending::URGENT;
         }
         if !pending.is_empty() {
-            self.data_path().tell(index, pending);
+            self.data_path().notify(index, pending);
         }
         if notices.contains(Notices::TCP_RESET) {
             self.command_tcp(index, TcpCommand::Reset);
@@ -99,7 +99,7 @@ impl Engine<'_> {
     }
 
     /// The connection reached CLOSED: its token is void, its slot waits for work
-    /// under way and for events to be polled.
+    /// in flight and for events to be polled.
     //= CLOSE-027
     fn on_closed(&mut self, index: u32) {
         let Some(record) = self.connections.at_mut(index) else {
@@ -148,7 +148,7 @@ impl Engine<'_> {
         self.release(index);
     }
 
-    /// Frees what an ended connection holds, as far as nothing is under way.
+    /// Frees what an ended connection holds, as far as nothing is in flight.
     pub(crate) fn release(&mut self, index: u32) {
         let Some(record) = self.connections.at(index) else {
             return;
@@ -157,7 +157,7 @@ impl Engine<'_> {
             && record
                 .connection
                 .as_ref()
-                .is_some_and(Connection::said_last);
+                .is_some_and(Connection::has_sent_last);
         if !matches!(record.phase, Phase::Ended | Phase::Watching) && !early {
             return;
         }
@@ -167,12 +167,12 @@ impl Engine<'_> {
         if busy {
             return;
         }
-        let told = record.notices.is_empty() && record.tcp.is_none();
+        let sent = record.notices.is_empty() && record.tcp.is_none();
         let ended = record.phase == Phase::Ended;
         if record.group != NONE {
             self.leave_group(index);
         }
-        if ended && (told || self.planted(PlantedBug::FreeListedSlot)) {
+        if ended && (sent || self.planted(PlantedBug::FreeListedSlot)) {
             self.connections.remove(index);
         }
     }

@@ -33,7 +33,7 @@ impl Engine<'_> {
         if let Some(g) = self.groups.at_mut(group) {
             g.decline = Some(crate::wire::types::DiagnosisCode::LINK_READY);
         }
-        self.poke_link(link);
+        self.schedule_link(link);
         Some(group)
     }
 
@@ -131,14 +131,16 @@ impl Engine<'_> {
             .map(|(_, link)| link.path.device);
         let g = self.groups.at_mut(group)?;
         let elements = match kind {
-            BufferKind::Rmb if g.way().is_some() => 1,
+            BufferKind::Rmb if g.ism_peer().is_some() => 1,
             //= RMB-002
             BufferKind::Rmb => self.core.config.elements_per_rmb.max(1),
             BufferKind::Send => 1,
         };
         let device = device?;
         let mut buffer = Buffer::new(group, device, kind, size, elements);
-        buffer.ism = g.way().map(|way| IsmBuffer::new(kind, way.maps));
+        buffer.ism = g
+            .ism_peer()
+            .map(|ism_peer| IsmBuffer::new(kind, ism_peer.maps));
         let (index, _) = self.buffers.insert(buffer)?;
         g.buffers.push_back(&mut self.buffers, index);
         if kind == BufferKind::Rmb {
@@ -147,7 +149,7 @@ impl Engine<'_> {
         if let Some(buffer) = self.buffers.at_mut(index) {
             buffer.waiter = conn;
         }
-        self.poke_buffer(index);
+        self.schedule_buffer(index);
         Some(index)
     }
 
@@ -219,7 +221,7 @@ impl Engine<'_> {
             && buffer.memory == Memory::Present
             && buffer.waiter == NONE
             && !buffer.clean.is_empty()
-            // A binding that is under way is still one to the DMB of before.
+            // A binding that is in flight is still one to the DMB of before.
             && buffer.ism.is_none_or(|ism| ism.is_free() && !buffer.is_busy())
             && match buffer.kind {
                 BufferKind::Rmb => buffer.agreement == Agreement::Confirmed && announced,
@@ -272,7 +274,7 @@ impl Engine<'_> {
             if g.connection_count == 0 && g.is_active() {
                 //= D-050
                 let idle = match g.role {
-                    _ if g.way().is_some() => timeouts.group_idle_server,
+                    _ if g.ism_peer().is_some() => timeouts.group_idle_server,
                     Role::Server => timeouts.group_idle_server,
                     //= V2-216
                     Role::Client => timeouts.group_idle_client,
@@ -295,7 +297,7 @@ impl Engine<'_> {
         self.part_with_element(conn, index, |buffer| buffer.return_element(element));
     }
 
-    /// Gives nobody the RMB element of a connection any more: its peer may write to
+    /// Never gives the RMB element of a connection to another one: its peer may write to
     /// it until the RMB is withdrawn.
     //= RMB-021
     pub(crate) fn lose_element(&mut self, conn: u32) {
@@ -327,7 +329,7 @@ impl Engine<'_> {
             self.buffers.set_deadline(index, Some(deadline));
         }
         self.drop_absent_buffer(index);
-        self.poke_buffer(index);
+        self.schedule_buffer(index);
         self.list_spare(index);
     }
 

@@ -35,8 +35,8 @@ pub struct Buffer {
     rtokens: RTokens,
     /// Links whose RToken the peer knows.
     pub(crate) announced: LinkSet,
-    /// The control command under way.
-    under_way: Option<Control>,
+    /// The control command in flight.
+    pending: Option<Control>,
     /// To be deregistered and freed.
     pub(crate) retired: bool,
     pub(crate) agreement: Agreement,
@@ -67,11 +67,11 @@ pub(crate) enum Memory {
 pub(crate) enum Agreement {
     /// Nothing to agree on: a send buffer, or an RMB not yet announced.
     None,
-    /// CONFIRM RKEY wanted or under way.
+    /// CONFIRM RKEY wanted or in flight.
     Confirming,
     /// Known to the peer.
     Confirmed,
-    /// DELETE RKEY wanted or under way.
+    /// DELETE RKEY wanted or in flight.
     Deleting,
 }
 
@@ -93,7 +93,7 @@ impl Buffer {
             memory: Memory::Absent,
             rtokens: RTokens::NONE,
             announced: LinkSet::EMPTY,
-            under_way: None,
+            pending: None,
             retired: false,
             agreement: Agreement::None,
             clean: ElementSet::up_to(elements),
@@ -108,14 +108,14 @@ impl Buffer {
     pub(crate) fn fingerprint<H: Hasher>(&self, hasher: &mut H) {
         (self.rtokens, self.links).hash(hasher);
         (self.group, self.kind, self.size, self.elements, self.memory).hash(hasher);
-        (self.announced, self.under_way, self.retired, self.agreement).hash(hasher);
+        (self.announced, self.pending, self.retired, self.agreement).hash(hasher);
         (self.clean, self.dirty, self.users, self.waiter).hash(hasher);
         if let Some(ism) = self.ism {
             ism.fingerprint(hasher);
         }
     }
 
-    /// First octet of an element (RMB-012).
+    /// First byte of an element (RMB-012).
     //= RMB-012
     //= RMB-003
     pub(crate) fn element_offset(&self, index: u8) -> u32 {
@@ -124,7 +124,7 @@ impl Buffer {
             .saturating_mul(self.size.octets())
     }
 
-    /// Element index of a first octet.
+    /// Element index of a first byte.
     fn element_at(&self, offset: u32) -> Option<u8> {
         let index = offset.checked_div(self.size.octets())?.checked_add(1)?;
         u8::try_from(index)
@@ -151,18 +151,18 @@ impl Buffer {
         links.without(self.announced).is_empty()
     }
 
-    /// Whether the peer was told of it.
+    /// Whether the RMB was announced to the peer.
     pub(crate) const fn is_announced(&self) -> bool {
         !self.announced.is_empty()
     }
 
-    /// Whether the peer may write to it, or is being told that it may not any more.
+    /// Whether the peer may write to it, or its withdrawal is being announced.
     //= RMB-030
     fn is_agreed_on(&self) -> bool {
         self.agreement != Agreement::None
     }
 
-    /// Notes a control command as under way; `link` is the one it names, if any.
+    /// Notes a control command as in flight; `link` is the one it names, if any.
     pub(crate) fn start_control(
         &mut self,
         wanted: Control,
@@ -170,7 +170,7 @@ impl Buffer {
         link: LinkId,
         eye_catcher: bool,
     ) -> RdmaCommand {
-        self.under_way = Some(wanted);
+        self.pending = Some(wanted);
         match wanted {
             Control::Alloc => RdmaCommand::AllocBuffer {
                 buffer,
@@ -196,24 +196,24 @@ impl Buffer {
         }
     }
 
-    /// Notes a control command of SMC-D as under way.
+    /// Notes a control command of SMC-D as in flight.
     pub(super) const fn note_under_way(&mut self, wanted: Control) {
-        self.under_way = Some(wanted);
+        self.pending = Some(wanted);
     }
 
-    /// Whether this control command is under way.
-    pub(super) fn is_under_way(&self, control: Control) -> bool {
-        self.under_way == Some(control)
+    /// Whether this control command is in flight.
+    pub(super) fn is_pending(&self, control: Control) -> bool {
+        self.pending == Some(control)
     }
 
-    /// Whether a control command is under way.
+    /// Whether a control command is in flight.
     pub(crate) const fn is_busy(&self) -> bool {
-        self.under_way.is_some()
+        self.pending.is_some()
     }
 
-    /// The control command that was under way and failed.
+    /// The control command that was in flight and failed.
     pub(crate) const fn take_refused(&mut self) -> Option<Control> {
-        self.under_way.take()
+        self.pending.take()
     }
 
     /// The next control command of a buffer whose group has these links.
@@ -233,7 +233,7 @@ impl Buffer {
             Memory::Absent => (!self.retired).then_some(Control::Alloc),
             Memory::Gone => None,
             // Whoever has an element gives it back first, and the peer forgets it: the
-            // slot, and with it the memory, must not become somebody else's before.
+            // slot, and with it the memory, must not be reused before.
             Memory::Present if self.retired && (self.users > 0 || self.is_agreed_on()) => None,
             Memory::Present if self.retired => Some(match self.registered().first() {
                 Some(position) => Control::Deregister(position),
@@ -252,28 +252,28 @@ impl Buffer {
     }
 
     pub(crate) fn on_allocated(&mut self) {
-        if self.under_way == Some(Control::Alloc) {
-            self.under_way = None;
+        if self.pending == Some(Control::Alloc) {
+            self.pending = None;
             self.memory = Memory::Present;
         }
     }
 
     /// Notes a registration; whether it was expected.
     pub(crate) fn on_registered(&mut self, position: u8, rtoken: RToken) -> bool {
-        if self.under_way != Some(Control::Register(position)) {
+        if self.pending != Some(Control::Register(position)) {
             return false;
         }
-        self.under_way = None;
+        self.pending = None;
         self.rtokens.set(position, rtoken);
         true
     }
 
     /// Notes the end of a registration; whether it was expected.
     pub(crate) fn on_deregistered(&mut self, position: u8) -> bool {
-        if self.under_way != Some(Control::Deregister(position)) {
+        if self.pending != Some(Control::Deregister(position)) {
             return false;
         }
-        self.under_way = None;
+        self.pending = None;
         self.forget_registration(position);
         true
     }
@@ -286,15 +286,15 @@ impl Buffer {
 
     /// Whether the memory is being given back.
     pub(crate) fn is_being_freed(&self) -> bool {
-        self.under_way == Some(Control::Free)
+        self.pending == Some(Control::Free)
     }
 
     /// Notes that an element is zero.
     pub(crate) fn on_cleared(&mut self, offset: u32) {
         if let Some(index) = self.element_at(offset)
-            && self.under_way == Some(Control::Clear(index))
+            && self.pending == Some(Control::Clear(index))
         {
-            self.under_way = None;
+            self.pending = None;
             self.dirty.remove(index);
             self.clean.insert(index);
         }
@@ -308,8 +308,8 @@ impl Buffer {
         Some(index)
     }
 
-    /// Does without an element from here on: the peer was told of it, and nobody will
-    /// hear when the peer is done with it.
+    /// Retires an element for good: it was announced to the peer, and no message will
+    /// show when the peer is done with it.
     pub(crate) fn lose_element(&mut self) {
         self.users = self.users.saturating_sub(1);
     }
@@ -342,7 +342,7 @@ pub(crate) enum Control {
     Alloc,
     /// On the link at this position.
     Register(u8),
-    /// This element.
+    /// The element to clear.
     Clear(u8),
     /// On the link at this position.
     Deregister(u8),

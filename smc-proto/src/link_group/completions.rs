@@ -7,16 +7,16 @@ mod queue_pairs;
 use super::{Buffer, QpState};
 use crate::completion::RdmaCompletion;
 use crate::connection::FatalCause;
-use crate::data_path::Rest;
+use crate::data_path::Deferred;
 use crate::engine::Engine;
 use crate::id::{BufferId, LinkId};
 
 impl Engine<'_> {
     /// Any completion; for those of SENDs, `rest` is what the data path left.
-    pub(crate) fn on_completion(&mut self, completion: &RdmaCompletion<'_>, rest: Rest) {
+    pub(crate) fn on_completion(&mut self, completion: &RdmaCompletion<'_>, deferred: Deferred) {
         match *completion {
-            RdmaCompletion::Received { payload, .. } => self.finish_received(rest, payload),
-            RdmaCompletion::Sent { wr_id, .. } => self.finish_sent(rest, wr_id),
+            RdmaCompletion::Received { payload, .. } => self.finish_received(deferred, payload),
+            RdmaCompletion::Sent { wr_id, .. } => self.finish_sent(deferred, wr_id),
             RdmaCompletion::QpCreated { link, qpn } => {
                 if let Some(index) = self.expecting_link(link, QpState::Init)
                     && let Some(l) = self.links.at_mut(index)
@@ -47,7 +47,7 @@ impl Engine<'_> {
                     if let Some(b) = self.buffers.at_mut(index) {
                         b.on_allocated();
                     }
-                    self.poke_buffer(index);
+                    self.schedule_buffer(index);
                 }
             }
             RdmaCompletion::BufferRegistered {
@@ -72,7 +72,7 @@ impl Engine<'_> {
                     if let Some(b) = self.buffers.at_mut(index) {
                         b.on_cleared(offset);
                     }
-                    self.poke_buffer(index);
+                    self.schedule_buffer(index);
                     self.list_spare(index);
                 }
             }
@@ -103,9 +103,9 @@ impl Engine<'_> {
     }
 
     /// The link of a control completion, if the command that leads to this state
-    /// is under way.
+    /// is in flight.
     pub(super) fn expecting_link(&self, id: LinkId, state: QpState) -> Option<u32> {
         let index = self.live_link(id)?;
-        (self.links.at(index)?.under_way == Some(state)).then_some(index)
+        (self.links.at(index)?.pending == Some(state)).then_some(index)
     }
 }

@@ -1,6 +1,6 @@
 //! The last of a link: it leaves its group, and its slot becomes free.
 
-use super::standing::LinkTold;
+use super::link_state::LinkNotified;
 use super::{Flow, QpGoal};
 use crate::engine::Engine;
 use crate::id::NONE;
@@ -14,15 +14,15 @@ impl Engine<'_> {
         };
         let gone = l.state == super::QpState::Absent
             && l.goal == QpGoal::Gone
-            && l.under_way.is_none()
-            && !l.is_unsettled();
+            && l.pending.is_none()
+            && !l.is_unagreed();
         if !gone {
             return;
         }
         self.leave_links(link);
-        match self.links.at(link).map(|l| l.told) {
-            Some(LinkTold::Up) => self.core.link_events.push_back(&mut self.links, link),
-            Some(LinkTold::Nothing) => {
+        match self.links.at(link).map(|l| l.notified) {
+            Some(LinkNotified::Up) => self.core.link_events.push_back(&mut self.links, link),
+            Some(LinkNotified::Nothing) => {
                 self.links.remove(link);
             }
             // `LinkUp` first; then `LinkDown` follows.
@@ -60,7 +60,7 @@ impl Engine<'_> {
         self.try_free_group(group);
     }
 
-    /// The exchange about an RMB that is under way is not about a link any more: another
+    /// The exchange about an RMB that is in flight is not about a link any more: another
     /// one may take its position before the answer comes.
     //= LLC-066
     fn leave_exchange(&mut self, group: u32, position: u8) {
@@ -72,7 +72,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Forgets what the peer told of its RMBs on a link that is gone; with `keep`
+    /// Forgets what the peer announced of its RMBs on a link that is gone; with `keep`
     /// only of those that no link reaches any more. What is kept is forgotten when
     /// another link takes the position.
     pub(super) fn forget_rtokens(&mut self, group: u32, position: u8, keep: bool) {
@@ -91,7 +91,7 @@ impl Engine<'_> {
                 continue;
             }
             rmb.forget_link(position);
-            // Nobody can write to it, and nobody could name it to delete it.
+            // No connection can write to it, and no message could name it to delete it.
             if !reachable && rmb.elements().is_empty() {
                 self.remove_remote_rmb(group, index);
             }

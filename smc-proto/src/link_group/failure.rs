@@ -2,16 +2,16 @@
 //!
 //! ```text
 //!   fail_link ───► Leaving, no new work (leaving.rs) ─────────┐
-//!   retire_link ─► Leaving in order ─► agreed, link quiet ────┴─► QpToError
+//!   retire_link ─► Leaving gracefully ► agreed, link idle ────┴─► QpToError
 //!      QpDrained ─► connections move (moving.rs)
-//!      QpDestroyed and DELETE LINK settled ─► slot freed (dropping.rs)
+//!      QpDestroyed and DELETE LINK agreed ──► slot freed (dropping.rs)
 //! ```
 //!
 //! Connections move only when the queue pair is drained: until then its writes
 //! may still be placed (FAILOVER-004), and after that nothing of it completes.
 
-use super::standing::Word;
-use super::{Fallback, GroupState, Standing};
+use super::link_state::DeletionProgress;
+use super::{Fallback, GroupState, LinkState};
 use crate::engine::Engine;
 use crate::event::CloseReason;
 use crate::id::NONE;
@@ -35,7 +35,7 @@ impl Engine<'_> {
         let Some(l) = self.links.at(link) else {
             return;
         };
-        let (group, standing) = (l.group, l.standing);
+        let (group, link_state) = (l.group, l.link_state);
         let Some(g) = self.groups.at(group) else {
             return;
         };
@@ -43,55 +43,55 @@ impl Engine<'_> {
             return;
         }
         let added = g.addition.link == link;
-        match standing {
-            Standing::Offered => self.lose_addition(group),
-            Standing::Adding if added => self.lose_addition(group),
+        match link_state {
+            LinkState::Offered => self.lose_addition(group),
+            LinkState::Adding if added => self.lose_addition(group),
             // The first link, before it is confirmed.
-            Standing::Adding => self.end_group(group, close, fallback),
-            Standing::Leaving(_) => self.close_link(link),
-            Standing::Active if self.is_last_link(group, link) => {
+            LinkState::Adding => self.end_group(group, close, fallback),
+            LinkState::Leaving(_) => self.close_link(link),
+            LinkState::Active if self.is_last_link(group, link) => {
                 self.end_group(group, close, fallback);
             }
-            Standing::Active => self.depart(link, reason, false),
+            LinkState::Active => self.begin_removal(link, reason, false),
         }
-        self.poke_large(group);
+        self.schedule_large(group);
     }
 
     /// What a link carried that is of no use any more starts again on another one.
     //= LLC-080
     //= LLCSER-010
-    pub(crate) fn restart_carried(&mut self, group: u32, link: u32) {
+    pub(crate) fn restart_exchanges_via(&mut self, group: u32, link: u32) {
         let addition = self.addition(group);
-        if addition.carrier == link && !addition.is_idle() {
+        if addition.via_link == link && !addition.is_idle() {
             self.lose_addition(group);
         }
         self.restart_exchanges(group, link);
         self.review_buffers(group);
-        self.start_departures(group);
+        self.start_removals(group);
         self.start_flow(group);
     }
 
     /// Whether no other link could carry the connections of this one.
     fn is_last_link(&mut self, group: u32, link: u32) -> bool {
-        if self.carrier(group, link) != NONE {
+        if self.link_for_llc(group, link) != NONE {
             return false;
         }
         // One that was about to be retired stays, unless the peer may count on that.
         let reprieved = self
             .select_links(group, |l| {
                 l.is_usable()
-                    && l.standing
-                        .departure()
-                        .is_some_and(|d| d.orderly && d.word.is_unheard())
+                    && l.link_state
+                        .removal()
+                        .is_some_and(|d| d.graceful && d.progress.is_unknown_to_peer())
             })
             .find(|(index, _)| *index != link)
             .map(|(index, _)| index);
         if let Some(index) = reprieved
             && let Some(l) = self.links.at_mut(index)
         {
-            l.standing = Standing::Active;
+            l.link_state = LinkState::Active;
             self.arm_link(index);
-            self.poke_link(index);
+            self.schedule_link(index);
             return false;
         }
         true
@@ -105,17 +105,17 @@ impl Engine<'_> {
             let Some(l) = self.links.at_mut(index) else {
                 continue;
             };
-            if let Standing::Leaving(departure) = &mut l.standing
-                && departure.word.is_carried_by(link)
+            if let LinkState::Leaving(removal) = &mut l.link_state
+                && removal.progress.is_awaited_from(link)
             {
-                departure.word = Word::Due;
-                departure.deadline = None;
+                removal.progress = DeletionProgress::Due;
+                removal.deadline = None;
                 self.arm_link(index);
             }
         }
         if let Some(g) = self.groups.at_mut(group)
             && g.incoming_rkey
-                .is_some_and(|incoming| incoming.carrier == link)
+                .is_some_and(|incoming| incoming.via_link == link)
         {
             g.incoming_rkey = None;
         }

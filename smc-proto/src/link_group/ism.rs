@@ -1,7 +1,7 @@
-//! Link groups of SMC-D: one way through an ISM device, and the buffers used over it.
+//! Link groups of SMC-D: one path through an ISM device, and the buffers used over it.
 //!
 //! There are no links, no LLC and no keys. One entry in the table of links stands for
-//! the way, so that lists, turns and the end are those of SMC-R; nobody is told of it as
+//! the path, so that lists, transmit slots and the end are those of SMC-R; no event names it as
 //! a link. What the world is asked for is an
 //! [`IsmCommand`](crate::command::IsmCommand):
 //!
@@ -15,13 +15,13 @@
 mod answers;
 mod buffers;
 mod events;
+mod fast;
 mod matching;
-mod usual;
 mod work;
 
 pub(crate) use buffers::{IsmBuffer, PeerDmb, SPARE_DMB};
 pub(crate) use events::Answer;
-pub(crate) use usual::{Follows, owner_of};
+pub(crate) use fast::{Follows, owner_of};
 
 use crate::config::MAX_DEVICES;
 use crate::id::DeviceId;
@@ -32,15 +32,15 @@ use crate::wire::types::IsmGid;
 pub(crate) enum GroupKind {
     /// Links between RNICs.
     SmcR,
-    /// A way through an ISM device.
-    SmcD(IsmWay),
+    /// A path through an ISM device.
+    SmcD(IsmPeer),
 }
 
-/// A way through an ISM device: what tells groups of SMC-D apart.
+/// The path through an ISM device to a peer: the key of a group of SMC-D.
 //= D-034
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct IsmWay {
-    /// This side's device.
+pub(crate) struct IsmPeer {
+    /// The own device.
     pub(crate) device: DeviceId,
     /// The peer's device, on this side's channel.
     pub(crate) peer: IsmGid,
@@ -50,7 +50,7 @@ pub(crate) struct IsmWay {
     pub(crate) maps: bool,
 }
 
-/// Whether two GIDs are those of the same device; not every report tells the channel.
+/// Whether two GIDs are those of the same device; not every report names the channel.
 pub(crate) const fn same_device(a: IsmGid, b: IsmGid) -> bool {
     a.gid == b.gid && a.gid_ext == b.gid_ext
 }
@@ -62,7 +62,7 @@ pub(crate) enum Lower {
     QueuePair,
     /// An ISM device.
     Ism {
-        /// The peer is to be told that the group ended.
+        /// Whether the peer has to be notified that the group ended.
         farewell: bool,
     },
 }

@@ -26,8 +26,8 @@ impl Engine<'_> {
             return None;
         }
         let l = self.links.at(link)?;
-        if let Some(departure) = l.standing.departure() {
-            return departure.deadline;
+        if let Some(removal) = l.link_state.removal() {
+            return removal.deadline;
         }
         match l.test {
             _ if !l.is_usable() => None,
@@ -54,8 +54,8 @@ impl Engine<'_> {
             self.arm_link(link);
             return;
         }
-        if let Some(departure) = l.standing.departure() {
-            self.on_departure_timeout(link, departure);
+        if let Some(removal) = l.link_state.removal() {
+            self.on_removal_timeout(link, removal);
             self.arm_link(link);
             return;
         }
@@ -81,7 +81,7 @@ impl Engine<'_> {
             };
         }
         self.arm_link(link);
-        self.poke_link(link);
+        self.schedule_link(link);
     }
 
     /// The TEST LINK that is due, with data no other one carries.
@@ -129,10 +129,10 @@ impl Engine<'_> {
                     l.test = TestLinkState::Idle;
                 }
                 self.arm_link(link);
-                self.settle_doubted(link);
+                self.complete_overdue(link);
             }
             Some(TestLinkState::Sent { .. }) => self.violation(link),
-            // Nobody asked, or it comes after its time: dropped (AMB-38).
+            // No request is open, or the reply is late: dropped (AMB-38).
             _ => {}
         }
     }

@@ -1,53 +1,53 @@
 //! Links that leave: taken out of use, agreed on with the peer, closed.
 
-use super::standing::{Departure, LinkTold, Standing, Word};
+use super::link_state::{DeletionProgress, LinkNotified, LinkState, Removal};
 use super::{Link, QpGoal};
 use crate::engine::Engine;
 use crate::wire::types::DeleteLinkReason;
 
 impl Engine<'_> {
-    /// A link is not wanted any more though it works.
+    /// Removes a link that works and is not wanted any more.
     //= LINK-046
     //= LINK-047
     pub(crate) fn retire_link(&mut self, link: u32, reason: DeleteLinkReason) {
         let Some(group) = self.links.at(link).map(|l| l.group) else {
             return;
         };
-        self.depart(link, reason, true);
-        // The server tells of it once nothing of its own is under way; a client
+        self.begin_removal(link, reason, true);
+        // The server sends DELETE LINK once nothing of its own is in flight; a client
         // only asks.
         //= LLC-052
         if self.is_server(group) {
-            self.quiet_link(link);
+            self.drain_link(link);
         }
-        self.start_departures(group);
+        self.start_removals(group);
         self.start_flow(group);
     }
 
-    /// No new data on a link that is about to be deleted in order; for what is
-    /// under way there is time enough.
-    pub(crate) fn quiet_link(&mut self, link: u32) {
+    /// Keeps new data off a link that is about to be deleted gracefully; what is in
+    /// flight has time to complete.
+    pub(crate) fn drain_link(&mut self, link: u32) {
         if let Some(l) = self.links.at_mut(link)
-            && let Standing::Leaving(departure) = &mut l.standing
+            && let LinkState::Leaving(removal) = &mut l.link_state
         {
-            departure.quieting = true;
+            removal.draining = true;
         }
         let wait = self.core.config.timeouts.llc_reply;
         // A client's answer must be there before the server stops waiting.
-        self.set_departure_deadline(link, wait.checked_div(2));
+        self.set_removal_deadline(link, wait.checked_div(2));
     }
 
-    /// Takes a link out of use; DELETE LINK is due.
-    pub(crate) fn depart(&mut self, link: u32, reason: DeleteLinkReason, orderly: bool) {
+    /// Takes a link out of use; DELETE LINK is due then.
+    pub(crate) fn begin_removal(&mut self, link: u32, reason: DeleteLinkReason, graceful: bool) {
         let Some(l) = self.links.at_mut(link) else {
             return;
         };
         let group = l.group;
-        l.standing = Standing::Leaving(Departure {
+        l.link_state = LinkState::Leaving(Removal {
             reason,
-            orderly,
-            quieting: !orderly,
-            word: Word::Due,
+            graceful,
+            draining: !graceful,
+            progress: DeletionProgress::Due,
             deadline: None,
         });
         self.arm_link(link);
@@ -57,7 +57,7 @@ impl Engine<'_> {
         self.review_symmetry(group);
         self.rewrite_announcement(group, link);
         self.move_handshakes(link);
-        if !orderly {
+        if !graceful {
             self.close_link(link);
         }
     }
@@ -70,49 +70,49 @@ impl Engine<'_> {
             let first = l.goal != QpGoal::Gone;
             l.shut();
             let mut owed = None;
-            if let Standing::Leaving(departure) = &mut l.standing {
-                departure.orderly = false;
-                departure.quieting = true;
-                if let Word::Owed { carrier } = departure.word {
-                    owed = Some(carrier);
+            if let LinkState::Leaving(removal) = &mut l.link_state {
+                removal.graceful = false;
+                removal.draining = true;
+                if let DeletionProgress::ReplyDue { via_link } = removal.progress {
+                    owed = Some(via_link);
                 }
             }
             // Nothing of it completes any more.
-            if let Some(carrier) = owed {
-                self.answer_when_quiet(link, carrier);
+            if let Some(via_link) = owed {
+                self.reply_when_drained(link, via_link);
             }
             self.arm_link(link);
             self.drop_absent_link(link);
-            self.poke_link(link);
+            self.schedule_link(link);
             if first {
-                self.restart_carried(group, link);
+                self.restart_exchanges_via(group, link);
             }
         }
     }
 
-    /// Something on a link completed. One that leaves in order is talked of when
-    /// no data is under way on it, and closes when both sides agreed and nothing
-    /// is.
+    /// Something on a link completed. DELETE LINK of a graceful removal goes out when no
+    /// data is in flight on the link, and the link closes when both sides agreed and
+    /// nothing is in flight.
     //= LLC-049
-    pub(crate) fn close_if_quiet(&mut self, link: u32) {
+    pub(crate) fn close_if_drained(&mut self, link: u32) {
         if let Some(l) = self.links.at(link)
-            && let Some(departure) = l.standing.departure()
-            && departure.orderly
-            && departure.quieting
+            && let Some(removal) = l.link_state.removal()
+            && removal.graceful
+            && removal.draining
             && l.is_free_of_data()
         {
-            match departure.word {
-                Word::Due => self.start_flow(l.group),
-                Word::Owed { carrier } => self.answer_when_quiet(link, carrier),
+            match removal.progress {
+                DeletionProgress::Due => self.start_flow(l.group),
+                DeletionProgress::ReplyDue { via_link } => self.reply_when_drained(link, via_link),
                 _ => {}
             }
         }
         let quiet = self.links.at(link).is_some_and(|l| {
-            l.is_quiet()
+            l.is_idle()
                 && l.goal != QpGoal::Gone
-                && l.standing
-                    .departure()
-                    .is_some_and(|d| d.orderly && d.word == Word::Settled)
+                && l.link_state
+                    .removal()
+                    .is_some_and(|d| d.graceful && d.progress == DeletionProgress::Agreed)
         });
         if quiet {
             self.close_link(link);
@@ -120,7 +120,7 @@ impl Engine<'_> {
     }
 
     /// Both sides agree that a link is gone.
-    pub(crate) fn settle_departure(&mut self, link: u32) {
+    pub(crate) fn complete_removal(&mut self, link: u32) {
         let Some(l) = self.links.at_mut(link) else {
             return;
         };
@@ -128,23 +128,23 @@ impl Engine<'_> {
         // For one that never came up the pause after a failure holds (LINK-049);
         // one that an operator deleted is not to come back at once.
         //= LINK-049
-        let mut missed = l.told != LinkTold::Nothing;
-        if let Standing::Leaving(departure) = &mut l.standing {
-            departure.word = Word::Settled;
-            missed &= departure.reason != DeleteLinkReason::OPERATOR;
+        let mut missed = l.notified != LinkNotified::Nothing;
+        if let LinkState::Leaving(removal) = &mut l.link_state {
+            removal.progress = DeletionProgress::Agreed;
+            missed &= removal.reason != DeleteLinkReason::OPERATOR;
         }
-        // If it does not become quiet in time it is cut off.
+        // A link that does not drain in time is cut off.
         let wait = self.core.config.timeouts.llc_reply;
-        let orderly = self
+        let graceful = self
             .links
             .at(link)
-            .and_then(|l| l.standing.departure())
-            .is_some_and(|d| d.orderly);
-        self.set_departure_deadline(link, orderly.then_some(wait));
-        self.restart_departure_waits(group);
-        self.close_if_quiet(link);
+            .and_then(|l| l.link_state.removal())
+            .is_some_and(|d| d.graceful);
+        self.set_removal_deadline(link, graceful.then_some(wait));
+        self.restart_removal_waits(group);
+        self.close_if_drained(link);
         self.drop_absent_link(link);
-        self.settle_formation(group);
+        self.conclude_formation(group);
         if missed {
             self.want_redundancy(group);
         }
@@ -152,10 +152,10 @@ impl Engine<'_> {
 }
 
 impl Link {
-    /// Whether the peers have still to agree that it is gone.
-    pub(crate) const fn is_unsettled(&self) -> bool {
-        match self.standing {
-            Standing::Leaving(departure) => !matches!(departure.word, Word::Settled),
+    /// Whether the peers still have to agree that the link is gone.
+    pub(crate) const fn is_unagreed(&self) -> bool {
+        match self.link_state {
+            LinkState::Leaving(removal) => !matches!(removal.progress, DeletionProgress::Agreed),
             _ => false,
         }
     }

@@ -1,15 +1,15 @@
-//! A link: one queue pair of this side and what is under way on it.
+//! A link: one queue pair of this side and what is in flight on it.
 
-mod open_turn;
+mod open_transmit;
 mod queue_pair;
 
 use core::hash::{Hash, Hasher};
 
-pub(crate) use open_turn::OpenTurn;
+pub(crate) use open_transmit::OpenTransmit;
 pub(crate) use queue_pair::{QpGoal, QpState};
 
 use super::ism::Lower;
-use super::standing::{LinkTold, Standing};
+use super::link_state::{LinkNotified, LinkState};
 use crate::command::QpAddress;
 use crate::config::{DATA_SLOTS, LINKS_PER_GROUP, REPLY_SLOTS, SEND_SLOTS};
 use crate::connection::NotifyRecord;
@@ -45,15 +45,15 @@ pub struct Link {
     pub(crate) user_id: LinkUserId,
     pub(crate) state: QpState,
     pub(crate) goal: QpGoal,
-    pub(crate) standing: Standing,
+    pub(crate) link_state: LinkState,
     /// Shares an RNIC, on one side, with an earlier link of the group.
     pub(crate) asymmetric: bool,
     /// Connections whose writes go over it.
     pub(crate) connections: u16,
-    /// What the application was told of it.
-    pub(crate) told: LinkTold,
-    /// What the control command under way leads to, `Absent` if that is the end.
-    pub(crate) under_way: Option<QpState>,
+    /// What the application was notified of it.
+    pub(crate) notified: LinkNotified,
+    /// What the control command in flight leads to, `Absent` if that is the end.
+    pub(crate) pending: Option<QpState>,
     pub(crate) qpn: Qpn,
     pub(crate) psn: Psn,
     pub(crate) peer: Option<QpAddress>,
@@ -64,15 +64,15 @@ pub struct Link {
     pub(crate) registrations: u16,
     /// Connections with something to send.
     pub(crate) ready: List<READY>,
-    /// [`Core::changes`](crate::engine::Core::changes) as this link last had a turn, 0 if
+    /// [`Core::changes`](crate::engine::Core::changes) as this link last transmitted, 0 if
     /// it had none.
     flowed_at: u64,
-    /// The last connection of the link's present round, and the most turns that
+    /// The last connection of the link's present round, and the most transmits that
     /// are left of it, 0 between rounds.
     round_last: u32,
     round_left: u16,
-    /// The turn that is given out step by step; its SEND is in flight already.
-    pub(crate) turn: Option<OpenTurn>,
+    /// The transmit that is given out step by step; its SEND counts as in flight already.
+    pub(crate) transmit: Option<OpenTransmit>,
     pub(crate) in_flight: Queue<SendKind, SEND_SLOTS>,
     pub(crate) replies: Queue<[u8; LLC_LENGTH], REPLY_SLOTS>,
     /// The request of the group's exchange, to be sent on this link.
@@ -159,11 +159,11 @@ impl Link {
             user_id,
             state: QpState::Absent,
             goal: QpGoal::Init,
-            standing: Standing::Adding,
+            link_state: LinkState::Adding,
             asymmetric: false,
             connections: 0,
-            told: LinkTold::Nothing,
-            under_way: None,
+            notified: LinkNotified::Nothing,
+            pending: None,
             qpn: Qpn::new(0),
             psn,
             peer: None,
@@ -174,7 +174,7 @@ impl Link {
             flowed_at: 0,
             round_last: NONE,
             round_left: 0,
-            turn: None,
+            transmit: None,
             in_flight: Queue::new(),
             replies: Queue::new(),
             request: None,
@@ -197,24 +197,24 @@ impl Link {
             self.number,
             self.state,
             self.goal,
-            self.under_way,
+            self.pending,
         )
             .hash(hasher);
         (self.registrations, self.in_flight.len(), self.replies.len()).hash(hasher);
         (
             self.asymmetric,
             self.connections,
-            self.told,
+            self.notified,
             self.free_flowing.bits(),
         )
             .hash(hasher);
-        self.standing.fingerprint(now, hasher);
+        self.link_state.fingerprint(now, hasher);
         (self.request, self.path.device, self.path.port).hash(hasher);
         (self.path.roce, self.direct, self.large).hash(hasher);
         self.lower.hash(hasher);
         (self.round_last, self.round_left).hash(hasher);
-        if let Some(turn) = &self.turn {
-            turn.fingerprint(hasher);
+        if let Some(transmit) = &self.transmit {
+            transmit.fingerprint(hasher);
         }
         match self.test {
             TestLinkState::Idle => 0u64.hash(hasher),
@@ -223,8 +223,8 @@ impl Link {
         }
     }
 
-    /// Whether the link keeps its place after a turn of this connection: in a round
-    /// each connection that is ready as it begins has one turn, so that those of
+    /// Whether the link keeps its place after a transmit of this connection: in a round
+    /// each connection that is ready as it begins transmits once, so that those of
     /// large groups get no less than those of small ones.
     #[inline(always)]
     pub(crate) fn goes_on(&mut self, index: u32) -> bool {
@@ -254,8 +254,8 @@ impl Link {
         self.peer = Some(peer);
     }
 
-    /// Nothing more is said on it, and its queue pair goes. A way through an ISM
-    /// device has none: it is gone at once, or once the peer was told.
+    /// Nothing more is sent on it, and its queue pair goes. A path through an ISM
+    /// device has none: it is gone at once, or once the peer was notified.
     pub(crate) fn shut(&mut self) {
         self.goal = QpGoal::Gone;
         match self.lower {
@@ -263,7 +263,7 @@ impl Link {
             Lower::Ism { farewell: true } => self.state = QpState::Drained,
             Lower::Ism { farewell: false } => self.state = QpState::Absent,
         }
-        self.turn = None;
+        self.transmit = None;
         self.replies.clear();
         self.request = None;
         self.large = None;
@@ -276,42 +276,42 @@ impl Link {
         self.state >= QpState::Init
             && self.state < QpState::Drained
             && self.goal != QpGoal::Gone
-            && match self.standing {
-                Standing::Adding | Standing::Active => true,
-                // ADD LINK of version 2 tells of them already.
+            && match self.link_state {
+                LinkState::Adding | LinkState::Active => true,
+                // ADD LINK of version 2 announces them already.
                 //= V2-185
-                Standing::Offered => self.is_v2(),
-                Standing::Leaving(_) => false,
+                LinkState::Offered => self.is_v2(),
+                LinkState::Leaving(_) => false,
             }
     }
 
     /// Whether connections may be given this link.
     #[inline]
     pub(crate) fn is_active(&self) -> bool {
-        matches!(self.standing, Standing::Active)
+        matches!(self.link_state, LinkState::Active)
     }
 
     /// Whether the group has it in common with the peer: active, or to be deleted.
     pub(crate) const fn is_known(&self) -> bool {
-        matches!(self.standing, Standing::Active | Standing::Leaving(_))
+        matches!(self.link_state, LinkState::Active | LinkState::Leaving(_))
     }
 
     /// Whether its ports are taken: not once both peers know that it is gone,
     /// though its queue pair may still be there.
     pub(crate) fn holds_ports(&self) -> bool {
-        self.is_active() || self.is_unsettled()
+        self.is_active() || self.is_unagreed()
     }
 
     /// Whether nothing this side posted waits on it, so that it can be closed
     /// without cutting anything off.
-    pub(crate) fn is_quiet(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.in_flight.is_empty()
             && self.replies.is_empty()
             && self.request.is_none()
             && self.large.is_none()
     }
 
-    /// Whether no CDC message is under way on it, and so no write before one.
+    /// Whether no CDC message is in flight on it, and so no write before one.
     pub(crate) fn is_free_of_data(&self) -> bool {
         !self
             .in_flight
@@ -324,7 +324,7 @@ impl Link {
         self.path.is_at(path)
     }
 
-    /// Whether the peer's end is at this port. In version 2 the GID alone tells.
+    /// Whether the peer's end is at this port. In version 2 the GID alone decides.
     //= V2-210
     pub(crate) fn leads_to(&self, gid: Gid, mac: Mac) -> bool {
         self.peer
@@ -363,13 +363,13 @@ impl Link {
     /// Whether a connection may post its writes and the CDC message behind them.
     #[inline]
     pub(crate) fn has_data_slot(&self) -> bool {
-        self.is_usable() && self.standing.carries_data() && self.has_free_slot()
+        self.is_usable() && self.link_state.carries_data() && self.has_free_slot()
     }
 
-    /// Whether the turn of a connection comes next, before any LLC message.
+    /// Whether the transmit of a connection comes next, before any LLC message.
     #[inline(always)]
     pub(crate) fn is_for_data(&self) -> bool {
-        self.has_data_slot() && self.turn.is_none() && !self.wants_llc()
+        self.has_data_slot() && self.transmit.is_none() && !self.wants_llc()
     }
 
     /// Notes that [`Link::is_for_data`] holds but for a free slot, and that no buffer of
@@ -379,28 +379,28 @@ impl Link {
         self.flowed_at = changes;
     }
 
-    /// Whether nothing but octets of connections waits for the RNIC of this link: the
-    /// link carries data, no LLC message and no rest of a turn stands before them, and
-    /// no buffer of the RNIC wants anything. Known from an earlier turn; whatever could
+    /// Whether nothing but bytes of connections waits for the RNIC of this link: the
+    /// link carries data, no LLC message and no open transmit comes before them, and
+    /// no buffer of the RNIC wants anything. Known from an earlier transmit; whatever could
     /// change it needs the whole engine, which is counted.
     #[inline(always)]
     pub(crate) const fn is_flowing(&self, changes: u64) -> bool {
         self.flowed_at == changes
     }
 
-    /// Whether it carries data, and nobody has or waits for a turn.
+    /// Whether it carries data, and no connection transmits or waits to.
     #[inline(always)]
     pub(crate) fn is_idle_for_data(&self) -> bool {
         self.ready.is_empty()
-            && self.turn.is_none()
+            && self.transmit.is_none()
             && self.is_usable()
-            && self.standing.carries_data()
+            && self.link_state.carries_data()
     }
 
-    /// Whether a connection waits for its turn and can take it, on a link that
+    /// Whether a connection waits to transmit and can do so, on a link that
     /// carries data.
     #[inline(always)]
-    pub(crate) fn wants_turn(&self) -> bool {
+    pub(crate) fn wants_transmit(&self) -> bool {
         !self.ready.is_empty() && self.has_free_slot()
     }
 
@@ -410,8 +410,8 @@ impl Link {
         if !self.is_usable() {
             return self.wants_control();
         }
-        (self.wants_turn() && self.standing.carries_data())
-            || self.turn.is_some()
+        (self.wants_transmit() && self.link_state.carries_data())
+            || self.transmit.is_some()
             || self.wants_llc()
     }
 }

@@ -10,12 +10,12 @@
 mod addition;
 mod delete_group;
 mod delete_link;
-mod departures;
-mod doubt;
 mod flow;
 mod form;
 mod formation;
 mod large;
+mod overdue;
+mod removal;
 mod rkeys;
 
 pub(crate) use addition::{AddWish, Addition};
@@ -34,10 +34,10 @@ use crate::wire::types::DeleteLinkReason;
 
 impl Engine<'_> {
     /// A SEND that is not a CDC message.
-    pub(crate) fn on_llc(&mut self, link: u32, octets: &[u8]) {
+    pub(crate) fn on_llc(&mut self, link: u32, bytes: &[u8]) {
         let group = self.links.at(link).map_or(NONE, |l| l.group);
         let is_v2 = self.groups.at(group).is_some_and(|g| g.terms.is_v2());
-        let message = match form::read(octets, is_v2) {
+        let message = match form::read(bytes, is_v2) {
             Ok(Some(message)) => message,
             Ok(None) => return,
             Err(_) => {
@@ -55,8 +55,8 @@ impl Engine<'_> {
         let dead = self
             .links
             .at(link)
-            .and_then(|l| l.standing.departure())
-            .is_some_and(|departure| !departure.orderly);
+            .and_then(|l| l.link_state.removal())
+            .is_some_and(|removal| !removal.graceful);
         if dead && !message.deletes_all() {
             return;
         }
@@ -121,17 +121,17 @@ impl Engine<'_> {
     /// Queues a reply on the link its request came on.
     //= LLC-011
     pub(crate) fn reply(&mut self, link: u32, message: &LlcMessage) {
-        let octets = self.encode(link, message);
-        self.reply_octets(link, octets);
+        let bytes = self.encode(link, message);
+        self.reply_bytes(link, bytes);
     }
 
-    fn reply_octets(&mut self, link: u32, octets: [u8; LLC_LENGTH]) {
+    fn reply_bytes(&mut self, link: u32, bytes: [u8; LLC_LENGTH]) {
         let queued = self
             .links
             .at_mut(link)
-            .is_some_and(|l| l.replies.push(octets).is_some());
+            .is_some_and(|l| l.replies.push(bytes).is_some());
         if queued {
-            self.poke_link(link);
+            self.schedule_link(link);
         } else {
             // More requests than a peer that waits for replies can have out.
             self.violation(link);
@@ -140,14 +140,14 @@ impl Engine<'_> {
 
     /// Sets the request of the group's exchange.
     pub(crate) fn request(&mut self, link: u32, message: &LlcMessage) {
-        let octets = self.encode(link, message);
+        let bytes = self.encode(link, message);
         let Some(l) = self.links.at_mut(link) else {
             return;
         };
-        l.request = Some(octets);
+        l.request = Some(bytes);
         let group = l.group;
         self.await_posting(group);
-        self.poke_link(link);
+        self.schedule_link(link);
     }
 
     /// A request has some time to be posted; then the wait for the answer begins

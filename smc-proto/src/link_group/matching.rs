@@ -1,6 +1,6 @@
 //! Finding groups and links in O(1): hash chains threaded through the slots.
 
-use super::{GroupKind, IsmWay, LinkGroup, Role, Standing};
+use super::{GroupKind, IsmPeer, LinkGroup, LinkState, Role};
 use crate::engine::{BUCKETS, Engine};
 use crate::id::NONE;
 use crate::path::LocalPath;
@@ -17,7 +17,7 @@ fn peer_bucket(peer: PeerId) -> usize {
     bucket_of(u64::from_be_bytes(peer.0))
 }
 
-impl IsmWay {
+impl IsmPeer {
     /// The bucket of its groups.
     pub(super) fn bucket(&self) -> usize {
         bucket_of(self.peer.gid ^ self.peer.gid_ext)
@@ -25,10 +25,10 @@ impl IsmWay {
 }
 
 impl LinkGroup {
-    /// The bucket it is looked up in.
+    /// The hash bucket of the group.
     fn bucket(&self) -> usize {
         match &self.kind {
-            GroupKind::SmcD(way) => way.bucket(),
+            GroupKind::SmcD(ism_peer) => ism_peer.bucket(),
             GroupKind::SmcR => peer_bucket(self.peer_id),
         }
     }
@@ -129,7 +129,7 @@ impl Engine<'_> {
     ///
     /// A peer ID alone is not unique: hosts without an RNIC of version 1 have none,
     /// and stacks beside each other in one host may share it. Without a port that the
-    /// peer said is its own, a stranger's Decline would end the group of another
+    /// peer announced as its own, a stranger's Decline would end the group of another
     /// (CLC-046).
     fn is_group_of(&self, group: u32, paths: &[LocalPath], port: (Gid, Mac)) -> bool {
         let Some(g) = self.groups.at(group) else {
@@ -141,7 +141,7 @@ impl Engine<'_> {
         };
         let known = same(g.proposed) || same(g.other_port);
         let mut links = self.select_links(group, |link| {
-            matches!(link.standing, Standing::Active | Standing::Adding)
+            matches!(link.link_state, LinkState::Active | LinkState::Adding)
         });
         paths.iter().any(|path| path.lan == g.lan)
             && (known || links.any(|(_, link)| link.leads_to(port.0, port.1)))

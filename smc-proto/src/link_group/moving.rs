@@ -8,7 +8,7 @@ use crate::id::NONE;
 use crate::stats::count;
 
 impl Engine<'_> {
-    /// Nothing of a link is under way any more: its connections go on over
+    /// Nothing of a link is in flight any more: its connections go on over
     /// another link, or end.
     //= FAILOVER-002
     //= FAILOVER-021
@@ -31,7 +31,7 @@ impl Engine<'_> {
         });
     }
 
-    /// A link leaves: rendezvous on it have nothing under way there, and must not
+    /// A link leaves: rendezvous on it have nothing in flight there, and must not
     /// name it to the peer any more.
     //= CLC-057
     //= RENDEZVOUS-046
@@ -50,14 +50,14 @@ impl Engine<'_> {
         });
     }
 
-    /// Another link for a rendezvous; if its word is due, one that it can name.
+    /// Another link for a rendezvous; if its message is due, one that it can name.
     pub(crate) fn move_handshake(&mut self, conn: u32) {
         let Some(record) = self.connections.at(conn) else {
             return;
         };
         let group = record.group;
         let target = match record.phase {
-            Phase::Rendezvous(handshake) if self.has_word(handshake) => {
+            Phase::Rendezvous(handshake) if self.has_message_due(handshake) => {
                 let rmb = self.remote_rmb_of(handshake);
                 let buffers = [record.rmb.buffer, record.send_buffer];
                 self.link_for_connection(group, rmb, &buffers)
@@ -133,7 +133,7 @@ impl Engine<'_> {
     }
 
     /// No link is left that reaches the memory of both sides. Messages need none: as
-    /// long as there is any link the peer is told, and its element is kept for what it
+    /// long as there is any link the peer is notified, and its element is kept for what it
     /// still writes.
     //= ABORT-015
     //= RMB-021

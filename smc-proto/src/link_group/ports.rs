@@ -41,7 +41,7 @@ impl Engine<'_> {
     }
 
     /// A new port, or one that returned: groups on its LAN that lack a link may
-    /// have it (LINK-050), or the client says that it has one (LINK-041).
+    /// have it (LINK-050), or the client announces that it has one (LINK-041).
     //= LINK-050
     //= LINK-041
     fn on_port_up(&mut self, path: LocalPath) {
@@ -64,7 +64,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Client: tells the server of a port it could add a link with. No answer is
+    /// Client: announces to the server a port it could add a link with. No answer is
     /// awaited.
     //= LINK-018
     //= LINK-041
@@ -74,10 +74,10 @@ impl Engine<'_> {
         let wanted = self.groups.at(group).is_some_and(|g| g.is_active())
             && self.has_room_for_link(group)
             && self.spare_port(group, None).is_some();
-        let carrier = self.carrier(group, NONE);
-        if wanted && let Some(link) = self.links.at_mut(carrier) {
+        let via_link = self.link_for_llc(group, NONE);
+        if wanted && let Some(link) = self.links.at_mut(via_link) {
             link.free_flowing |= super::link::FreeFlowing::ADD_LINK;
-            self.poke_link(carrier);
+            self.schedule_link(via_link);
         }
     }
 }

@@ -18,9 +18,9 @@ use crate::wire::types::BufferSize;
 /// Whether a connection got a buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Acquired {
-    /// It has one.
+    /// The connection has a buffer.
     Yes,
-    /// It is woken when it should ask again.
+    /// The rendezvous is woken when it should ask again.
     Later,
     /// The tables or the group are full.
     No,
@@ -31,11 +31,11 @@ impl Engine<'_> {
     pub(super) fn is_full_of_rmbs(&self, group: u32) -> bool {
         self.groups
             .at(group)
-            .is_some_and(|g| g.way().is_none() && g.rmb_count >= RMBS_PER_GROUP)
+            .is_some_and(|g| g.ism_peer().is_none() && g.rmb_count >= RMBS_PER_GROUP)
     }
 
     /// Makes room for an RMB of this size in a group that is full of them: waits for
-    /// one that is on its way back or out, else withdraws one that nobody uses.
+    /// one that is on its way back or out, else withdraws one that is unused.
     //= RMB-006
     //= RMB-028
     pub(super) fn make_room(&mut self, group: u32, size: BufferSize) -> Acquired {
@@ -68,7 +68,7 @@ impl Engine<'_> {
     }
 
     /// An RMB of a group is spare, or gone, or who waited for one does not any more:
-    /// the first one that waits may ask again. When it has its RMB, it is the turn of
+    /// the first one that waits may ask again. When it has its RMB, next comes
     /// the next.
     pub(crate) fn wake_for_rmb(&mut self, group: u32) {
         if !self.groups.at(group).is_some_and(|g| g.rmb_awaited) {

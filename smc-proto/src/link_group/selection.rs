@@ -71,7 +71,7 @@ impl Engine<'_> {
 
     /// A link to carry an LLC message that may flow on any (LLC-010).
     //= LLC-010
-    pub(crate) fn carrier(&self, group: u32, except: u32) -> u32 {
+    pub(crate) fn link_for_llc(&self, group: u32, except: u32) -> u32 {
         self.select_links(group, |link| link.is_active() && link.is_usable())
             .map(|(index, _)| index)
             .find(|index| *index != except)
@@ -189,7 +189,7 @@ impl Engine<'_> {
         self.has_room_for(group, false)
     }
 
-    /// Asymmetric links that share nothing any more are ordinary ones.
+    /// Makes asymmetric links that share nothing any more symmetric ones.
     pub(crate) fn review_symmetry(&mut self, group: u32) {
         for index in self.links_of(group) {
             let Some(link) = self

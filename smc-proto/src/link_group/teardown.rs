@@ -2,11 +2,11 @@
 //!
 //! ```text
 //!   end_group ─► connections aborted, handshakes woken, goal of links = Gone
-//!       QpDrained ─► work under way counts as lost, buffers retired
+//!       QpDrained ─► work in flight counts as lost, buffers retired
 //!           all deregistered ─► DestroyQp      all freed ─► group slot freed
 //! ```
 
-use super::{Agreement, GroupState, LinkGroup, Memory, QpState, SendKind, Told};
+use super::{Agreement, GroupNotified, GroupState, LinkGroup, Memory, QpState, SendKind};
 use crate::connection::FatalCause;
 use crate::connection_record::Phase;
 use crate::engine::Engine;
@@ -59,7 +59,7 @@ impl Engine<'_> {
             count(&mut self.core.statistics.groups_lost);
         }
         self.groups.set_deadline(group, None);
-        self.settle_all(group);
+        self.conclude_all(group);
         for link in links {
             self.unhash_link(link);
             if let Some(l) = self.links.at_mut(link) {
@@ -85,12 +85,12 @@ impl Engine<'_> {
             self.core.wakes.push_back(&mut self.handshakes, handshake);
         }
         for link in links {
-            if self.way_of(group).is_some() {
-                // Nothing is under way to a device, but a turn may have been begun.
+            if self.ism_peer_of(group).is_some() {
+                // Nothing is in flight to a device, but a turn may have been begun.
                 self.on_drained(link);
             }
             self.drop_absent_link(link);
-            self.poke_link(link);
+            self.schedule_link(link);
         }
         self.retire_buffers_if_drained(group);
         self.try_free_group(group);
@@ -107,7 +107,7 @@ impl Engine<'_> {
             .next()
             .is_some();
         let creating = self
-            .select_links(group, |link| link.under_way == Some(QpState::Init))
+            .select_links(group, |link| link.pending == Some(QpState::Init))
             .next()
             .is_some();
         let early = self.planted(PlantedBug::FreeBeforeDrained);
@@ -117,7 +117,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Nothing posted on the link is under way any more: what was not reported
+    /// Nothing posted on the link is in flight any more: what was not reported
     /// as sent was not sent.
     pub(crate) fn on_drained(&mut self, link: u32) {
         let Some(group) = self.links.at(link).map(|l| l.group) else {
@@ -130,8 +130,8 @@ impl Engine<'_> {
             self.move_connections(link);
             self.announce_lost_rmbs(group);
             // No answer comes on it any more, however it came to an end.
-            self.restart_carried(group, link);
-            self.poke_link(link);
+            self.restart_exchanges_via(group, link);
+            self.schedule_link(link);
             return;
         }
         while let Some((_, kind)) = self.links.at_mut(link).and_then(|l| l.in_flight.pop()) {
@@ -149,9 +149,9 @@ impl Engine<'_> {
                 self.release(index);
             }
         }
-        self.poke_group_buffers(group);
+        self.schedule_group_buffers(group);
         self.retire_buffers_if_drained(group);
-        self.poke_link(link);
+        self.schedule_link(link);
     }
 
     pub(crate) fn retire_buffers(&mut self, group: u32) {
@@ -168,7 +168,7 @@ impl Engine<'_> {
             }
             engine.list_spare(index);
             engine.drop_absent_buffer(index);
-            engine.poke_buffer(index);
+            engine.schedule_buffer(index);
         });
     }
 
@@ -196,10 +196,10 @@ impl Engine<'_> {
             self.step();
             self.remove_remote_rmb(group, rmb);
         }
-        // Only a group that was told to be up is told to be down.
-        match self.groups.at(group).map(|g| g.told) {
-            Some(Told::Up) => self.core.groups_down.push_back(&mut self.groups, group),
-            Some(Told::Nothing) => {
+        // Only a group that was reported up is reported down.
+        match self.groups.at(group).map(|g| g.notified) {
+            Some(GroupNotified::Up) => self.core.groups_down.push_back(&mut self.groups, group),
+            Some(GroupNotified::Nothing) => {
                 self.groups.remove(group);
             }
             _ => {}

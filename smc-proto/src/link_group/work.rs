@@ -1,11 +1,11 @@
-//! What a device is asked to do next: control commands, LLC, then data.
+//! The next work for a device: control commands, LLC, then data.
 
-use super::link::OpenTurn;
+use super::link::OpenTransmit;
 use super::{Link, SendKind};
-use crate::command::{DataTurn, RdmaCommand, Segment};
+use crate::command::{DataTransmit, RdmaCommand, Segment};
 use crate::connection::Spans;
 use crate::connection_record::Phase;
-use crate::data_path::{DataPath, Rest};
+use crate::data_path::{DataPath, Deferred};
 use crate::engine::Engine;
 use crate::id::{ConnId, DeviceId, LinkId, NONE, WrId};
 use crate::planted::PlantedBug;
@@ -22,7 +22,7 @@ impl Engine<'_> {
             }
             self.unlist_buffer(buffer);
             // What it wants now may be another RNIC's.
-            self.poke_buffer(buffer);
+            self.schedule_buffer(buffer);
         }
         while let Some(link) = self.core.devices.get(slot)?.links.first() {
             if let Some(command) = self.next_link_command(link) {
@@ -70,8 +70,8 @@ impl Engine<'_> {
         if let Some(command) = state.next_control(id) {
             return Some(command);
         }
-        if state.turn.is_some() {
-            return self.continue_turn(link);
+        if state.transmit.is_some() {
+            return self.continue_transmit(link);
         }
         if state.wants_llc()
             && let Some((payload, kind)) = self.next_llc(link)
@@ -83,7 +83,7 @@ impl Engine<'_> {
             return Some(command);
         }
         //= CDC-003
-        self.start_turn(link)
+        self.start_transmit(link)
     }
 
     #[inline(never)]
@@ -101,14 +101,14 @@ impl Engine<'_> {
         })
     }
 
-    /// The first step of the turn of the next connection on the link's list.
-    fn start_turn(&mut self, link: u32) -> Option<RdmaCommand> {
-        self.open_turn(link)?;
-        self.continue_turn(link)
+    /// The first step of the transmit of the next connection on the link's list.
+    fn start_transmit(&mut self, link: u32) -> Option<RdmaCommand> {
+        self.open_transmit(link)?;
+        self.continue_transmit(link)
     }
 
-    /// Begins the turn of the next connection on the link's list.
-    pub(super) fn open_turn(&mut self, link: u32) -> Option<()> {
+    /// Begins the transmit of the next connection on the link's list.
+    pub(super) fn open_transmit(&mut self, link: u32) -> Option<()> {
         loop {
             let state = self.links.at(link)?;
             if !state.has_data_slot() {
@@ -119,23 +119,25 @@ impl Engine<'_> {
                 let connection = self.connections.at_mut(first)?.connection.as_mut()?;
                 connection.drop_message();
             }
-            let (mut turn, mut rest) = (DataTurn::EMPTY, Rest::Nothing);
-            let goes_on = self.data_path().take_turn(link, &mut turn, &mut rest);
-            self.carry_out(rest);
+            let (mut transmit, mut deferred) = (DataTransmit::EMPTY, Deferred::Nothing);
+            let goes_on = self
+                .data_path()
+                .take_transmit(link, &mut transmit, &mut deferred);
+            self.execute(deferred);
             if let Some(goes_on) = goes_on {
-                self.links.at_mut(link)?.turn = Some(OpenTurn::new(turn, goes_on));
+                self.links.at_mut(link)?.transmit = Some(OpenTransmit::new(transmit, goes_on));
                 return Some(());
             }
-            if rest == Rest::Nothing {
+            if deferred == Deferred::Nothing {
                 return None;
             }
         }
     }
 
-    /// The next step of the turn that the link is in.
-    fn continue_turn(&mut self, link: u32) -> Option<RdmaCommand> {
+    /// The next step of the open transmit of the link.
+    fn continue_transmit(&mut self, link: u32) -> Option<RdmaCommand> {
         let state = self.links.at_mut(link)?;
-        let open = state.turn.as_mut()?;
+        let open = state.transmit.as_mut()?;
         let record = self.connections.at(open.conn().index);
         // One that was cut off from its element writes no more to it (AMB-50), nor does one
         // that is over: the peer may use the element for another by now.
@@ -146,14 +148,14 @@ impl Engine<'_> {
             if may_write {
                 return Some(write);
             }
-            // What the message tells of is not all there, and no A is to follow: this is it.
+            // What the message announces is not all there, and no A follows: this one is it.
             let connection = record.and_then(|record| record.connection.as_ref());
             if connection.is_none_or(|connection| !connection.wants_work()) {
                 open.abort();
             }
         }
         let (send, goes_on) = (open.send(), open.goes_on);
-        state.turn = None;
+        state.transmit = None;
         let wanted = state.wants_device();
         self.data_path().rotate_link(link, wanted, goes_on);
         Some(send)
@@ -181,14 +183,14 @@ impl Engine<'_> {
 }
 
 impl DataPath<'_> {
-    /// The whole turn of the next connection, if that is what the device does next:
-    /// whether it is.
+    /// Puts the whole transmit of the next connection into `transmit`, if that is the next
+    /// work of the device; returns whether it is.
     #[inline(always)]
-    pub(crate) fn next_turn(
+    pub(crate) fn next_transmit(
         &mut self,
         device: DeviceId,
-        turn: &mut DataTurn,
-        rest: &mut Rest,
+        transmit: &mut DataTransmit,
+        deferred: &mut Deferred,
     ) -> bool {
         let Some(device) = self.core.devices.get(usize::from(device.0)) else {
             return false;
@@ -201,24 +203,29 @@ impl DataPath<'_> {
             return false;
         };
         state.flow(self.core.changes);
-        let Some(goes_on) = self.take_turn(link, turn, rest) else {
+        let Some(goes_on) = self.take_transmit(link, transmit, deferred) else {
             return false;
         };
         // It wants nothing that it did not want before.
-        let wanted = self.links.at(link).is_some_and(Link::wants_turn);
+        let wanted = self.links.at(link).is_some_and(Link::wants_transmit);
         self.rotate_link(link, wanted, goes_on);
         true
     }
 
-    /// The turn of the connection at the front of the list of a link with a free
-    /// slot: whether the link keeps its place, or `None` if the connection had
-    /// nothing to say.
+    /// Takes the transmit of the connection at the front of the list of a link with a free
+    /// slot. Returns whether the link keeps its place, or `None` if the connection had
+    /// nothing to send.
     //= CDC-023
     //= CDC-031
     #[inline(always)]
-    fn take_turn(&mut self, link: u32, turn: &mut DataTurn, rest: &mut Rest) -> Option<bool> {
+    fn take_transmit(
+        &mut self,
+        link: u32,
+        transmit: &mut DataTransmit,
+        deferred: &mut Deferred,
+    ) -> Option<bool> {
         let (generation, state) = self.links.entry(link)?;
-        turn.link = LinkId {
+        transmit.link = LinkId {
             index: link,
             generation,
         };
@@ -227,32 +234,32 @@ impl DataPath<'_> {
         let config = &self.core.config.connection;
         let address = record.target.address;
         let connection = record.connection.as_mut()?;
-        let Some(told) = connection.next_turn(self.core.now, config, address, turn) else {
+        let Some(sent) = connection.next_transmit(self.core.now, config, address, transmit) else {
             state.ready.remove(&mut self.connections, index);
-            *rest = Rest::Idle(index);
+            *deferred = Deferred::Idle(index);
             return None;
         };
         let settled = connection.is_settled();
-        turn.conn = ConnId { index, generation };
-        turn.rkey = record.target.rkey;
-        turn.buffer = record.send_buffer_id();
-        self.core.statistics.turn(&turn.writes, told);
+        transmit.conn = ConnId { index, generation };
+        transmit.rkey = record.target.rkey;
+        transmit.buffer = record.send_buffer_id();
+        self.core.statistics.transmit(&transmit.writes, sent);
         let number = state.in_flight.push(SendKind::Notify {
             index,
             generation,
-            record: told.record,
+            record: sent.record,
         })?;
-        turn.wr_id = WrId(number);
+        transmit.wr_id = WrId(number);
         state.ready.remove(&mut self.connections, index);
         let goes_on = state.goes_on(index);
         if !settled {
-            *rest = self.after_connection(index);
+            *deferred = self.after_connection(index);
         }
         Some(goes_on)
     }
 
-    /// Lets other links of the device have their turn, unless connections of this
-    /// one have not had theirs.
+    /// Moves a link behind the others of its device, unless connections of its present
+    /// round have not transmitted yet.
     #[inline(always)]
     pub(super) fn rotate_link(&mut self, link: u32, wanted: bool, goes_on: bool) {
         let Some(state) = self.links.at(link) else {

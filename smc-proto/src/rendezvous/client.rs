@@ -172,7 +172,7 @@ impl Engine<'_> {
             let known = |link| self.links.at(link).is_some_and(Link::is_known);
             match named {
                 Some(link) if known(link) => self.join(conn, handshake, link),
-                // It is only being added: if it comes to nothing, nobody may be on it.
+                // It is only being added: if that fails, no connection may be on it.
                 Some(_) => self.decline(handshake, DiagnosisCode::LINK_READY, false),
                 // A link that this side lost a moment ago is no reason to give
                 // up the group.
@@ -255,6 +255,6 @@ impl Engine<'_> {
             state.goal = goal;
         }
         self.hash_link(link);
-        self.poke_link(link);
+        self.schedule_link(link);
     }
 }

@@ -52,9 +52,9 @@ impl Engine<'_> {
             .remote_element(handshake, conn, group, &peer)
             .ok_or(lost)?;
         let base = self.groups.at(group).map_or(0, |g| g.ring_base);
-        let octets = |index| self.buffers.at(index).map_or(0, |b| b.size.octets());
+        let bytes = |index| self.buffers.at(index).map_or(0, |b| b.size.octets());
         let rings = (
-            Ring::new(base, octets(rmb)),
+            Ring::new(base, bytes(rmb)),
             Ring::new(base, peer.buffer_size.octets()),
         );
         let (Some(receive), Some(peer_ring)) = rings else {
@@ -64,7 +64,7 @@ impl Engine<'_> {
             alert_token_peer: peer.alert_token,
             receive,
             peer: peer_ring,
-            send_buffer: octets(send_buffer),
+            send_buffer: bytes(send_buffer),
             nodelay,
             urgent_inline,
         };
@@ -72,7 +72,7 @@ impl Engine<'_> {
         Ok((connection, remote, target))
     }
 
-    /// Octets may flow.
+    /// Bytes may flow.
     fn activate(
         &mut self,
         handshake: u32,
@@ -162,7 +162,7 @@ impl Engine<'_> {
         let usable = self
             .links
             .at(link)
-            .is_some_and(|l| l.standing.carries_data())
+            .is_some_and(|l| l.link_state.carries_data())
             && position(self, link).is_some_and(|p| reachable.and(registered).contains(p));
         if !usable {
             let other = self.link_for_connection(group, rmb, &[send_buffer]);

@@ -19,7 +19,7 @@ impl Engine<'_> {
             return;
         };
         // While time passes here, the peer may lose patience as well, and its Decline may
-        // be under way.
+        // be in flight.
         let crossing = matches!(h.state, State::Forming | State::Preparing);
         let conn = h.conn;
         h.state = State::Declining {
@@ -66,7 +66,7 @@ impl Engine<'_> {
             self.drop_handshake(handshake);
             self.core.statistics.ended(End::FellBack(why));
             // Nothing is held back yet, so nothing hurries: TCP may take as long
-            // as it likes to deliver the first octets, a Decline or not.
+            // as it likes to deliver the first bytes, a Decline or not.
             self.connections.set_deadline(conn, None);
             self.notify(conn, Pending::END);
             self.release(conn);
@@ -108,8 +108,8 @@ impl Engine<'_> {
         self.find_member(group, is_active).is_some()
     }
 
-    /// A rendezvous ends without the peer's word. If our Accept named an RMB element the
-    /// peer may have confirmed and write to it already, so nobody else gets it.
+    /// A rendezvous ends without the peer's message. If our Accept named an RMB element the
+    /// peer may have confirmed and write to it already, so no other connection gets it.
     //= RMB-021
     pub(crate) fn keep_promised_element(&mut self, handshake: u32) {
         if let Some(h) = self.handshakes.at(handshake)

@@ -1,4 +1,4 @@
-//! Octets of the TCP connection: CLC messages, and what else may come.
+//! Bytes of the TCP connection: CLC messages, and what else may come.
 
 use core::fmt;
 
@@ -16,49 +16,49 @@ use crate::wire::clc::{
 };
 use crate::wire::types::DiagnosisCode;
 
-/// What to do with the octets shown to `handle_clc`.
+/// What to do with the bytes shown to `handle_clc`.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ClcProgress {
-    /// Nothing was used: call again with at least `total` octets.
+    /// Nothing was used: call again with at least `total` bytes.
     NeedMore {
-        /// Octets needed, counted from the first one shown.
+        /// Bytes needed, counted from the first one shown.
         total: usize,
     },
-    /// The first `len` octets were a CLC message; drop them.
+    /// The first `len` bytes were a CLC message; drop them.
     Consumed {
-        /// Octets of the message.
+        /// Bytes of the message.
         len: usize,
-        /// What the next octets are.
+        /// What the next bytes are.
         next: Next,
     },
-    /// These octets belong to the application, all of them.
+    /// These bytes belong to the application, all of them.
     NotClc,
 }
 
-/// What the octets behind a CLC message are.
+/// What the bytes behind a CLC message are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Next {
     /// Another CLC message.
     Clc,
     /// Perhaps a Decline, until the connection is established or handed over.
     MaybeDecline,
-    /// The application's, or nobody's: show no more.
+    /// Bytes of the application, or of no use: show no more.
     Stop,
 }
 
-/// Why octets ended the rendezvous; the connection is being reset.
+/// Why bytes ended the rendezvous; the connection is being reset.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ClcError {
-    /// The octets are not a CLC message where one is due (CLC-070).
+    /// The bytes are not a CLC message where one is due (CLC-070).
     Parse(ClcParseError),
     /// A CLC message of another kind than the one that is due (CLC-073).
     Unexpected {
         /// Its kind.
         kind: ClcKind,
     },
-    /// Octets came while this side had the word.
+    /// Bytes came while it was this side's turn.
     OutOfTurn,
 }
 
@@ -67,7 +67,7 @@ impl fmt::Display for ClcError {
         match self {
             Self::Parse(error) => error.fmt(f),
             Self::Unexpected { kind } => write!(f, "{kind} where another message is due"),
-            Self::OutOfTurn => f.write_str("octets from the peer while it was not its turn"),
+            Self::OutOfTurn => f.write_str("bytes from the peer while it was not its turn"),
         }
     }
 }
@@ -75,13 +75,13 @@ impl fmt::Display for ClcError {
 impl core::error::Error for ClcError {}
 
 impl Engine<'_> {
-    /// Looks at the octets a connection received over TCP.
-    pub(crate) fn on_clc(&mut self, index: u32, octets: &[u8]) -> Result<ClcProgress, ClcError> {
+    /// Parses the bytes a connection received over TCP.
+    pub(crate) fn on_clc(&mut self, index: u32, bytes: &[u8]) -> Result<ClcProgress, ClcError> {
         self.step();
         let Some(record) = self.connections.at(index) else {
             return Ok(ClcProgress::NotClc);
         };
-        if octets.is_empty() {
+        if bytes.is_empty() {
             return Ok(match record.phase {
                 Phase::Rendezvous(_) | Phase::Watching => ClcProgress::NeedMore {
                     total: HEADER_LENGTH,
@@ -92,13 +92,13 @@ impl Engine<'_> {
         match record.phase {
             //= CLC-077
             Phase::Ended => Ok(ClcProgress::NotClc),
-            Phase::Watching => Ok(self.watch(index, octets)),
+            Phase::Watching => Ok(self.watch(index, bytes)),
             Phase::Active => {
                 // TCP carries nothing once SMC-R does (AMB-35).
                 self.fail_active(index);
                 Err(ClcError::OutOfTurn)
             }
-            Phase::Rendezvous(handshake) => self.on_clc_in_rendezvous(index, handshake, octets),
+            Phase::Rendezvous(handshake) => self.on_clc_in_rendezvous(index, handshake, bytes),
         }
     }
 
@@ -106,7 +106,7 @@ impl Engine<'_> {
         &mut self,
         index: u32,
         handshake: u32,
-        octets: &[u8],
+        bytes: &[u8],
     ) -> Result<ClcProgress, ClcError> {
         let Some(state) = self.handshakes.at(handshake).map(|h| h.state) else {
             return Ok(ClcProgress::NotClc);
@@ -121,15 +121,15 @@ impl Engine<'_> {
             State::Declining { crossing: true, .. } => None,
             // This side has the word. A Decline is understood all the same: the
             // peer lost patience, and expects plain TCP (CLC-047).
-            _ if begins_like_decline(octets) => None,
+            _ if begins_like_decline(bytes) => None,
             _ => {
                 self.reset(index, CloseReason::PeerMisbehaved);
                 return Err(ClcError::OutOfTurn);
             }
         };
-        match self.read_message(octets) {
+        match self.read_message(bytes) {
             Ok(None) => Ok(ClcProgress::NeedMore {
-                total: needed(octets),
+                total: needed(bytes),
             }),
             Ok(Some((message, len))) => {
                 count(&mut self.core.statistics.clc_received);
@@ -152,12 +152,12 @@ impl Engine<'_> {
     //= CLC-014
     //= CLC-015
     //= V2-080
-    fn read_message(&self, octets: &[u8]) -> Result<Option<(ClcMessage, usize)>, ClcParseError> {
-        if octets.len() < HEADER_LENGTH {
+    fn read_message(&self, bytes: &[u8]) -> Result<Option<(ClcMessage, usize)>, ClcParseError> {
+        if bytes.len() < HEADER_LENGTH {
             return Ok(None);
         }
-        let header = ClcHeader::parse(octets)?;
-        match octets.get(..usize::from(header.length)) {
+        let header = ClcHeader::parse(bytes)?;
+        match bytes.get(..usize::from(header.length)) {
             Some(message) => ClcMessage::parse(message).map(Some),
             None => Ok(None),
         }
@@ -214,7 +214,7 @@ impl Engine<'_> {
         }
     }
 
-    /// The peer declined: plain TCP from the octet behind the Decline.
+    /// The peer declined: plain TCP from the byte behind the Decline.
     //= CLC-050
     //= CLC-051
     //= V2-270
@@ -236,12 +236,12 @@ impl Engine<'_> {
         self.fall_back(index, why, false);
     }
 
-    /// Whether the word of one connection in rendezvous is enough to give its group up.
-    /// Who speaks for a device of SMC-D cannot be told, so that connections which are
+    /// Whether the message of one connection in rendezvous is enough to give its group up.
+    /// The owner of a device of SMC-D cannot be known, so that connections which are
     /// carried are not ended by it.
     //= D-056
     fn is_lost_with(&self, group: u32) -> bool {
-        self.way_of(group).is_none()
+        self.ism_peer_of(group).is_none()
             || self
                 .groups
                 .at(group)
@@ -250,18 +250,18 @@ impl Engine<'_> {
 
     /// After our Decline: swallows one Decline that crossed it, and nothing else.
     ///
-    /// Only octets that begin like a Decline are held back, and only until it is
+    /// Only bytes that begin like a Decline are held back, and only until it is
     /// whole or they have waited long enough for the rest; everything else is the
     /// application's at once.
     //= CLC-064
-    fn watch(&mut self, index: u32, octets: &[u8]) -> ClcProgress {
-        let progress = match ClcHeader::parse(octets) {
-            Err(ClcParseError::TooShort { .. }) if begins_like_decline(octets) => {
+    fn watch(&mut self, index: u32, bytes: &[u8]) -> ClcProgress {
+        let progress = match ClcHeader::parse(bytes) {
+            Err(ClcParseError::TooShort { .. }) if begins_like_decline(bytes) => {
                 return self.hold_back(index, HEADER_LENGTH);
             }
             Ok(header) if header.kind == ClcKind::Decline => {
                 let length = usize::from(header.length);
-                match octets.get(..length).map(ClcMessage::parse) {
+                match bytes.get(..length).map(ClcMessage::parse) {
                     None => return self.hold_back(index, length),
                     Some(Ok((ClcMessage::Decline(_), len))) => {
                         count(&mut self.core.statistics.clc_received);
@@ -280,7 +280,7 @@ impl Engine<'_> {
     }
 
     /// Waits for the rest of what may be a Decline. The time for that begins with
-    /// its first octet, and no further one prolongs it.
+    /// its first byte, and no further one prolongs it.
     fn hold_back(&mut self, index: u32, total: usize) -> ClcProgress {
         if self.connections.deadline(index).is_none() {
             let until = self.now().after(self.core.config.timeouts.crossing_decline);
@@ -289,8 +289,8 @@ impl Engine<'_> {
         ClcProgress::NeedMore { total }
     }
 
-    /// No Decline will come any more. Octets held back because they began like
-    /// one are the application's, which the embedder is told by a second
+    /// No Decline will come any more. Bytes held back because they began like
+    /// one are the application's, which the embedder learns by a second
     /// `HandOver`.
     //= CLC-051
     pub(crate) fn give_up_watching(&mut self, index: u32) {
@@ -344,16 +344,16 @@ impl Engine<'_> {
     }
 }
 
-/// Octets a message takes, as far as the ones at hand tell.
-fn needed(octets: &[u8]) -> usize {
-    ClcHeader::parse(octets).map_or(HEADER_LENGTH, |header| usize::from(header.length))
+/// Bytes a message takes, as far as the ones at hand show.
+fn needed(bytes: &[u8]) -> usize {
+    ClcHeader::parse(bytes).map_or(HEADER_LENGTH, |header| usize::from(header.length))
 }
 
-/// Whether octets may be the beginning of a Decline, with either eye catcher.
+/// Whether bytes may be the beginning of a Decline, with either eye catcher.
 //= V2-004
-fn begins_like_decline(octets: &[u8]) -> bool {
+fn begins_like_decline(bytes: &[u8]) -> bool {
     [EYE_CATCHER, EYE_CATCHER_SMCD].iter().any(|eye_catcher| {
         let pattern = eye_catcher.iter().chain(&[ClcKind::Decline as u8]);
-        octets.iter().zip(pattern).all(|(have, want)| have == want)
+        bytes.iter().zip(pattern).all(|(have, want)| have == want)
     })
 }

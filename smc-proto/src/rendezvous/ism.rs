@@ -13,7 +13,7 @@ use crate::connection_record::{RemoteElement, Target};
 use crate::engine::Engine;
 use crate::event::CloseReason;
 use crate::link_group::{
-    Acquired, Fallback, IsmBuffer, IsmWay, LinkGroup, Memory, PeerDmb, Role, same_device,
+    Acquired, Fallback, IsmBuffer, IsmPeer, LinkGroup, Memory, PeerDmb, Role, same_device,
 };
 use crate::path::IsmPath;
 use crate::version::{SmcVersion, Technology};
@@ -21,14 +21,14 @@ use crate::wire::cdc_ism::CDC_ISM_LENGTH;
 use crate::wire::clc::{SmcdAcceptConfirm, SmcdAcceptConfirmV2};
 use crate::wire::types::{AlertToken, DiagnosisCode, IsmGid};
 
-/// What a rendezvous of SMC-D has settled.
+/// What a rendezvous of SMC-D has decided.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct SmcdEnds {
-    /// This side's device and the peer's.
-    way: IsmWay,
+    /// The own device and the peer's.
+    ism_peer: IsmPeer,
     /// How this side's device is named.
     own: IsmGid,
-    /// The peer's DMB, once it was told.
+    /// The peer's DMB, once it was announced.
     dmb: Option<PeerDmb>,
 }
 
@@ -36,9 +36,9 @@ impl SmcdEnds {
     //= D-034
     const fn new(version: SmcVersion, vlan: Option<u16>, path: &IsmPath, peer: IsmGid) -> Self {
         Self {
-            way: IsmWay {
+            ism_peer: IsmPeer {
                 device: path.device,
-                // Version 1 does not tell the channel, which is the same at both ends.
+                // Version 1 does not send the channel, which is the same at both ends.
                 peer: IsmGid {
                     chid: path.gid.chid,
                     ..peer
@@ -77,33 +77,33 @@ impl Engine<'_> {
             let version = h.agreed.terms.version;
             h.smcd = Some(SmcdEnds::new(version, h.options.vlan, &path, peer));
         }
-        self.choose_way(conn, handshake);
+        self.choose_group_of_ism(conn, handshake);
     }
 
     /// Server: uses a group that is there, waits for one that is being formed, or
     /// starts one.
-    pub(super) fn choose_way(&mut self, conn: u32, handshake: u32) {
+    pub(super) fn choose_group_of_ism(&mut self, conn: u32, handshake: u32) {
         let Some(ends) = self.handshakes.at(handshake).and_then(|h| h.smcd) else {
             return;
         };
-        match self.find_way(ends.way) {
+        match self.find_ism_group(ends.ism_peer) {
             Some(group) if self.groups.at(group).is_some_and(LinkGroup::is_active) => {
-                self.join_way(conn, handshake, group);
+                self.enter_ism_group(conn, handshake, group);
             }
             Some(group) => self.queue_on(handshake, group),
-            None => self.start_way(handshake, Role::Server, true),
+            None => self.start_ism_group(handshake, Role::Server, true),
         }
     }
 
     /// Starts a group. `first_contact`: the peer knows that it is a new one.
-    pub(super) fn start_way(&mut self, handshake: u32, role: Role, first_contact: bool) {
+    pub(super) fn start_ism_group(&mut self, handshake: u32, role: Role, first_contact: bool) {
         self.unqueue(handshake);
         let Some(h) = self.handshakes.at(handshake) else {
             return;
         };
         let (conn, terms) = (h.conn, h.agreed.terms);
         let Some(ends) = h.smcd else { return };
-        let Some(group) = self.new_way(role, ends.way, terms) else {
+        let Some(group) = self.new_ism_group(role, ends.ism_peer, terms) else {
             self.decline(handshake, DiagnosisCode::MEMORY, false);
             return;
         };
@@ -113,18 +113,18 @@ impl Engine<'_> {
         if let Some(record) = self.connections.at_mut(conn) {
             record.first_contact = first_contact;
         }
-        self.join_way(conn, handshake, group);
+        self.enter_ism_group(conn, handshake, group);
     }
 
     /// Makes a connection a member of a group and asks for its buffers.
-    fn join_way(&mut self, conn: u32, handshake: u32, group: u32) {
+    fn enter_ism_group(&mut self, conn: u32, handshake: u32, group: u32) {
         let Some(h) = self.handshakes.at_mut(handshake) else {
             return;
         };
         let config = &self.core.config;
         h.prepare(self.core.now, config.timeouts.control_command);
-        let usual = config.dmb.unwrap_or(config.receive_buffer);
-        let receive = h.options.receive_buffer.unwrap_or(usual);
+        let fast = config.dmb.unwrap_or(config.receive_buffer);
+        let receive = h.options.receive_buffer.unwrap_or(fast);
         let send = h.options.send_buffer.unwrap_or(config.send_buffer);
         let dmb = h.smcd.and_then(|ends| ends.dmb);
         let link = self.groups.at(group).map(LinkGroup::first_link);
@@ -145,7 +145,7 @@ impl Engine<'_> {
 
     /// How far the buffers of a connection are; with `bound` the send buffer must be
     /// bound to the peer's DMB.
-    pub(super) fn way_prepared(&self, conn: u32, bound: bool) -> Prepared {
+    pub(super) fn ism_prepared(&self, conn: u32, bound: bool) -> Prepared {
         let Some(record) = self.connections.at(conn) else {
             return Prepared::NotYet;
         };
@@ -230,19 +230,25 @@ impl Engine<'_> {
             ..SmcdEnds::new(version, h.options.vlan, &path, peer)
         };
         h.smcd = Some(ends);
-        self.join_ism_group(conn, handshake, ends.way, accept.first_contact);
+        self.join_ism_group(conn, handshake, ends.ism_peer, accept.first_contact);
     }
 
     /// Client: the group of a device and a peer carries the connection.
     //= D-035
     //= D-056
-    fn join_ism_group(&mut self, conn: u32, handshake: u32, way: IsmWay, first_contact: bool) {
+    fn join_ism_group(
+        &mut self,
+        conn: u32,
+        handshake: u32,
+        ism_peer: IsmPeer,
+        first_contact: bool,
+    ) {
         let active = self
-            .find_way(way)
+            .find_ism_group(ism_peer)
             .filter(|group| self.groups.at(*group).is_some_and(LinkGroup::is_active));
         match active {
-            Some(group) if !first_contact => self.join_way(conn, handshake, group),
-            // The server has lost its end of a group that nobody uses here either.
+            Some(group) if !first_contact => self.enter_ism_group(conn, handshake, group),
+            // The server has lost its end of a group that is unused here, too.
             Some(stale)
                 if self
                     .groups
@@ -250,9 +256,9 @@ impl Engine<'_> {
                     .is_some_and(|g| g.connection_count == 0) =>
             {
                 self.end_group(stale, CloseReason::LinksLost, Fallback::Keep);
-                self.start_way(handshake, Role::Client, first_contact);
+                self.start_ism_group(handshake, Role::Client, first_contact);
             }
-            _ => self.start_way(handshake, Role::Client, first_contact),
+            _ => self.start_ism_group(handshake, Role::Client, first_contact),
         }
     }
 
@@ -275,8 +281,8 @@ impl Engine<'_> {
         let (group, first_contact) = record.map_or((crate::id::NONE, false), |record| {
             (record.group, record.first_contact)
         });
-        let fits =
-            terms.is_v2() == confirm.v2.is_some() && same_device(confirm.device(), ends.way.peer);
+        let fits = terms.is_v2() == confirm.v2.is_some()
+            && same_device(confirm.device(), ends.ism_peer.peer);
         let (true, Some(dmb)) = (fits, dmb_of(confirm)) else {
             self.reset(conn, CloseReason::PeerMisbehaved);
             return;
@@ -309,14 +315,14 @@ impl Engine<'_> {
 
     /// Server: the Confirm is here, and the client's DMB is being bound.
     pub(super) fn advance_binding(&mut self, handshake: u32, conn: u32) {
-        match self.way_prepared(conn, true) {
+        match self.ism_prepared(conn, true) {
             Prepared::NotYet => {}
             Prepared::Yes => self.establish(handshake),
             Prepared::No(_) => self.reset(conn, CloseReason::LinksLost),
         }
     }
 
-    /// This side's half of the connection, as Accept or Confirm tells it.
+    /// The own half of the connection, as Accept or Confirm describes it.
     //= D-020
     //= D-022
     pub(super) fn smcd_accept_confirm(&self, h: &super::Handshake) -> Option<SmcdAcceptConfirm> {
@@ -369,8 +375,8 @@ impl Engine<'_> {
         let group = record.group;
         let connection = Connection::new(&params, &self.core.config.connection).over_smcd();
         let (remote, target) = (RemoteElement::NONE, Target::within(u64::from(HEAD)));
-        self.way_formed(group);
-        Some(match ends.way.maps {
+        self.ism_group_formed(group);
+        Some(match ends.ism_peer.maps {
             true => (connection.attached(HEAD), remote, target),
             false => (connection, remote, target),
         })

@@ -86,8 +86,12 @@ impl Engine<'_> {
             //= D-015
             gid: gid.map_or(Gid::default(), |path| path.gid),
             eids,
-            max_connections: if smcr { config.told_connections() } else { 0 },
-            max_links: if smcr { config.told_links() } else { 0 },
+            max_connections: if smcr {
+                config.advertised_connections()
+            } else {
+                0
+            },
+            max_links: if smcr { config.advertised_links() } else { 0 },
             features: config.v2.features,
             smcd: self.smcd_offer(h),
         }
@@ -113,7 +117,7 @@ impl Engine<'_> {
         }
     }
 
-    /// This side's half of the connection, as Accept or Confirm tells it.
+    /// The own half of the connection, as Accept or Confirm describes it.
     //= CLC-032
     //= CLC-034
     //= RENDEZVOUS-036
@@ -149,7 +153,7 @@ impl Engine<'_> {
         })
     }
 
-    /// What both sides of a new group settle; the client repeats it.
+    /// The terms of a new group; the client repeats them.
     //= V2-052
     //= V2-057
     pub(super) fn first_contact_extension(&self, terms: &Terms) -> FirstContactExtension {

@@ -11,7 +11,7 @@ use crate::wire::types::DiagnosisCode;
 
 impl Engine<'_> {
     /// Takes ports and devices that are gone off the candidates of every rendezvous.
-    /// Who has the word and nothing left to offer declines; a client that waits for
+    /// A side that has to send and has nothing left to offer declines; a client that waits for
     /// the Accept goes on waiting (CLC-049).
     //= CLC-049
     //= RENDEZVOUS-015

@@ -1,4 +1,4 @@
-//! The peer's half of a connection, as its Accept or Confirm tells it.
+//! The peer's half of a connection, as its Accept or Confirm describes it.
 
 use crate::wire::clc::AcceptConfirm;
 use crate::wire::types::{

@@ -17,7 +17,7 @@ pub(super) enum Prepared {
 }
 
 impl Engine<'_> {
-    /// Lets every rendezvous that was woken look at the world. Ends because each
+    /// Lets every rendezvous that was woken check what it waits for. Ends because each
     /// step moves a handshake towards its end.
     #[inline]
     pub(crate) fn run_wakes(&mut self) {
@@ -51,12 +51,12 @@ impl Engine<'_> {
             // Or it is not true any more: a link came up that does not know the RMB yet, or
             // none is left that does.
             State::Accepting | State::Confirming if h.smcd.is_none() => {
-                self.review_word(handshake, conn, role);
+                self.review_message(handshake, conn, role);
             }
             // Or the server took the DMB back.
             //= D-059
             State::Confirming if h.smcd.is_some() => {
-                if let Prepared::No(code) = self.way_prepared(conn, true) {
+                if let Prepared::No(code) = self.ism_prepared(conn, true) {
                     self.decline(handshake, code, false);
                 }
             }
@@ -99,7 +99,7 @@ impl Engine<'_> {
     /// hold any more. It waits until that is restored, or becomes Decline. The time for it
     /// does not begin anew.
     //= RENDEZVOUS-056
-    fn review_word(&mut self, handshake: u32, conn: u32, role: Role) {
+    fn review_message(&mut self, handshake: u32, conn: u32, role: Role) {
         let first_contact = self
             .connections
             .at(conn)
@@ -135,7 +135,7 @@ impl Engine<'_> {
         }
     }
 
-    /// The links of a group changed, or what the peer knows of its RMBs: rendezvous look
+    /// The links of a group changed, or what the peer knows of its RMBs: rendezvous check
     /// whether they can go on.
     pub(crate) fn wake_rendezvous(&mut self, group: u32) {
         // The first contact does not wait for further links.
@@ -145,7 +145,7 @@ impl Engine<'_> {
     }
 
     /// Whether Accept or Confirm is to be sent next.
-    pub(crate) fn has_word(&self, handshake: u32) -> bool {
+    pub(crate) fn has_message_due(&self, handshake: u32) -> bool {
         self.handshakes
             .at(handshake)
             .is_some_and(|h| matches!(h.state, State::Accepting | State::Confirming))
@@ -191,7 +191,7 @@ impl Engine<'_> {
         if self
             .links
             .at(link)
-            .is_some_and(|l| l.standing.departure().is_some())
+            .is_some_and(|l| l.link_state.removal().is_some())
         {
             // The peer named a link that failed just now: its RMB is known on others.
             let other = self.link_for_connection(group, NONE, &[]);
@@ -253,7 +253,7 @@ impl Engine<'_> {
             return;
         }
         let prepared = match smcd {
-            true => self.way_prepared(conn, role == Role::Client),
+            true => self.ism_prepared(conn, role == Role::Client),
             false => self.prepared(conn, role),
         };
         match prepared {

@@ -1,5 +1,5 @@
 //! What is kept of a Proposal: what this side decides by, and no more. The longest
-//! Proposal has 652 octets; a table of them would be most of an endpoint's memory.
+//! Proposal has 652 bytes; a table of them would be most of an endpoint's memory.
 
 use core::hash::Hash;
 
@@ -39,7 +39,7 @@ pub struct ProposedV2 {
     pub path: OfferedPath,
     /// Its release.
     pub release: Release,
-    /// Its GID for SMC-R: whether there is a route to it is for the embedder to tell.
+    /// Its GID for SMC-R: whether there is a route to it is for the embedder to say.
     pub gid: Gid,
     /// The first of its user EIDs that this side has, as the place among those of this
     /// side.

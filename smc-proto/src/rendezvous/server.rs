@@ -55,12 +55,12 @@ impl Engine<'_> {
         h.agreed = negotiated;
         h.paths.clear();
         //= CLC-033
-        let way = |path: &LocalPath| match terms.version {
+        let ism_peer = |path: &LocalPath| match terms.version {
             SmcVersion::V1 => path.subnet_match,
             SmcVersion::V2 => path.route != Route::None,
         };
         for path in paths {
-            if path.is_usable() && path.serves(terms.version) && way(path) {
+            if path.is_usable() && path.serves(terms.version) && ism_peer(path) {
                 let _ = h.paths.push(*path);
             }
         }
@@ -95,7 +95,7 @@ impl Engine<'_> {
             .at(handshake)
             .is_some_and(|h| h.smcd.is_some())
         {
-            return self.choose_way(conn, handshake);
+            return self.choose_group_of_ism(conn, handshake);
         }
         match self.find_server_group(handshake) {
             Some(group) if self.groups.at(group).is_some_and(|g| g.is_active()) => {
@@ -151,7 +151,7 @@ impl Engine<'_> {
             .at(handshake)
             .is_some_and(|h| h.smcd.is_some())
         {
-            return self.start_way(handshake, Role::Server, true);
+            return self.start_ism_group(handshake, Role::Server, true);
         }
         self.unqueue(handshake);
         let Some(h) = self.handshakes.at_mut(handshake) else {

@@ -59,16 +59,20 @@ impl Engine<'_> {
     }
 
     /// Whether a reset means that the server did not take our Confirm: it gave the
-    /// rendezvous up before that came, or could not bind the DMB of SMC-D that it tells
+    /// rendezvous up before that came, or could not bind the DMB of SMC-D that it names
     /// of, and has no other way to say so. For this side SMC has begun, but nothing was
-    /// heard of the peer over it.
+    /// received from the peer over it.
     //= D-058
     fn is_given_up(&self, index: u32) -> bool {
         self.connections.at(index).is_some_and(|record| {
             let group = self.groups.at(record.group);
-            let confirmed = self.way_of(record.group).is_some()
+            let confirmed = self.ism_peer_of(record.group).is_some()
                 || group.is_some_and(|group| group.role == Role::Client);
-            confirmed && record.connection.as_ref().is_some_and(|c| !c.has_heard())
+            confirmed
+                && record
+                    .connection
+                    .as_ref()
+                    .is_some_and(|c| !c.has_received())
         })
     }
 }

@@ -13,7 +13,7 @@ use crate::config::{Config, LEAST_CONNECTIONS};
 use crate::wire::types::DiagnosisCode;
 
 /// The limits of a group at release 1, as the lower of both sides' or as an Accept
-/// tells them.
+/// has them.
 //= V2-103
 //= V2-132
 fn judge_limits(connections: u8, links: u8) -> Result<(), DiagnosisCode> {

@@ -95,7 +95,7 @@ impl<const L: usize> List<L> {
         }
     }
 
-    /// The same for a caller who has the object at hand and tells the one before it.
+    /// Appends an object that the caller has at hand; the caller links the one before it.
     #[inline(always)]
     pub(crate) fn join<T: Linked<L>>(&mut self, object: &mut T, index: u32) -> Option<Before<L>> {
         let links = object.links();
@@ -154,7 +154,7 @@ impl<const L: usize> List<L> {
         }
     }
 
-    /// Takes the object at the front out, for a caller who has it at hand and tells the
+    /// Takes the object at the front out, for a caller who has it at hand and unlinks the
     /// one behind it of that.
     #[inline(always)]
     pub(crate) fn leave_front<T: Linked<L>>(&mut self, front: &mut T) -> Behind<L> {
@@ -181,7 +181,7 @@ impl<const L: usize> List<L> {
 pub(crate) struct Before<const L: usize>(u32);
 
 impl<const L: usize> Before<L> {
-    /// This one stands behind it.
+    /// The object behind it.
     #[inline(always)]
     pub(crate) fn precede<T: Linked<L>>(self, pool: &mut Pool<'_, T>, index: u32) {
         if self.0 != NONE

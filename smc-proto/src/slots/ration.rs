@@ -1,5 +1,5 @@
-//! Slots that are refused on purpose, to see what becomes of whoever asked. For tests
-//! only: without the feature `rations` a table refuses nothing that it has.
+//! Injected failures of allocation: a table refuses slots on purpose. For tests only:
+//! without the feature `rations` a table refuses nothing that it has.
 
 /// Which requests for a slot of a table are refused, whether it has one or not.
 /// Requests are counted from 1.
@@ -10,7 +10,7 @@ pub enum Ration {
     None,
     /// The one with this number.
     Only(u32),
-    /// This one, and all that follow it.
+    /// The request with this number, and all that follow it.
     From(u32),
 }
 

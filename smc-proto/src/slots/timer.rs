@@ -95,7 +95,7 @@ fn cell_at<T>(slots: &[Slot<T>], position: u32) -> Cell {
         })
 }
 
-/// Writes a cell and tells its owner where it stands.
+/// Writes a cell and its position into its owner.
 fn place<T>(slots: &mut [Slot<T>], position: u32, cell: Cell) {
     if let Some(slot) = slots.get_mut(position as usize) {
         slot.deadline = cell.deadline;

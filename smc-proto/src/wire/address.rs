@@ -1,6 +1,6 @@
 //! IP addresses as text, in the form of `core::net`.
 //!
-//! The `Display` of `core::net` brings panicking code for paddings nobody asks
+//! The `Display` of `core::net` brings panicking code for paddings that no caller asks
 //! for, and the absence of such code is checked in the linked engine.
 
 use core::fmt;

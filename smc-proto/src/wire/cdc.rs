@@ -17,7 +17,7 @@ bitflags::bitflags! {
     /// Flags of the sender as a producer (octet 24).
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
     pub struct ProducerFlags: u8 {
-        /// B: the window is full, tell of any space.
+        /// B: the window is full, any space has to be advertised.
         const WRITER_BLOCKED = 0x80;
         /// P: urgent data is pending.
         const URGENT_PENDING = 0x40;

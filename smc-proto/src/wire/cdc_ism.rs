@@ -113,7 +113,7 @@ pub struct CdcIsm {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum CdcIsmError {
-    /// Nobody has written there yet: the type octet is 0.
+    /// The peer has not written yet: the type octet is 0.
     NotWritten,
     /// The type octet is neither FE nor 0.
     NotCdc {
@@ -187,7 +187,7 @@ impl CdcIsm {
 }
 
 impl CdcIsm {
-    /// The same as a message of SMC-R with this number. SMC-D has no failover, so a
+    /// The message in the form of SMC-R, with this number. SMC-D has no failover, so a
     /// flag that speaks of one says nothing.
     pub(crate) const fn numbered(&self, sequence: u16) -> Cdc {
         Cdc {

@@ -94,7 +94,7 @@ pub enum ClcMessage {
 }
 
 impl ClcMessage {
-    /// Reads the message at the start of `octets` and tells how many octets
+    /// Reads the message at the start of `octets` and returns how many octets
     /// it took, which is the Length of its header.
     ///
     /// Nothing behind that length is looked at. Reserved fields are ignored.
@@ -161,7 +161,7 @@ impl ClcMessage {
         }
     }
 
-    /// Writes the message to the start of `buffer` and tells its length.
+    /// Writes the message to the start of `buffer` and returns its length.
     /// Reserved fields are zero.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use super::cdc_ism::Endianness;
 
-/// Code of the event by which a peer tells that it ended a link group.
+/// Code of the event by which a peer announces that it ended a link group.
 //= D-051
 pub const SHUTDOWN: u32 = 0x80;
 /// Code of the event by which a peer asks whether SMC-D is alive.
@@ -14,7 +14,7 @@ pub const ANY_VLAN: u16 = 0x0fff;
 /// What goes with the code of a software event, 64 bits in the order of the machine.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct EventInfo {
-    /// The sender's name for the link group; nobody checks it.
+    /// The sender's name for the link group; it is not checked.
     pub group: [u8; 4],
     /// VLAN of the link group.
     pub vlan: u16,
@@ -39,7 +39,7 @@ impl EventInfo {
         }
     }
 
-    /// The same as 64 bits.
+    /// The event as 64 bits.
     #[must_use]
     pub const fn bits(self, order: Endianness) -> u64 {
         let [a, b, c, d] = self.group;

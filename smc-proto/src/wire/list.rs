@@ -1,4 +1,4 @@
-//! Lists: read, and told as text.
+//! Lists: read, and formatted as text.
 
 use core::fmt;
 

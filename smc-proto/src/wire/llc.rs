@@ -91,7 +91,7 @@ impl LlcMessage {
 
     /// Reads an LLC message from a received SEND of at least 44 octets.
     ///
-    /// The type is judged first, so that an unknown optional message is told
+    /// The type is judged first, so that an unknown optional message is reported
     /// as such whatever its length. Reserved bits and octets are ignored
     /// (AMB-38), and so is everything past octet 43.
     ///
@@ -138,7 +138,7 @@ impl LlcMessage {
         })
     }
 
-    /// The same in version 2, ADD LINK without an extension; `None` for CONTINUATIONs,
+    /// The message in version 2, ADD LINK without an extension; `None` for CONTINUATIONs,
     /// of which version 2 has none.
     //= V2-160
     #[must_use]

@@ -1,4 +1,4 @@
-//! The TCP option by which both ends tell that they speak SMC-R
+//! The TCP option by which both ends announce that they speak SMC-R
 //! (RFC 7609 A.1): an experimental option (RFC 6994) of six octets.
 
 /// The option as it stands among the options of a SYN and of a SYN-ACK: kind

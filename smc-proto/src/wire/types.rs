@@ -1,7 +1,7 @@
 //! The values that SMC messages carry: identities, numbers and codes.
 //!
 //! Each is a newtype, so that a queue pair number is never taken for a packet
-//! sequence number. Codes keep values nobody has assigned yet: they survive a
+//! sequence number. Codes keep unassigned values: they survive a
 //! round trip, compare and print in hexadecimal.
 
 use core::fmt;

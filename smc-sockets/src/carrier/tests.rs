@@ -1,4 +1,4 @@
-//! What is told of carriers.
+//! What is reported of carriers.
 
 use super::*;
 use crate::policy::Rule;

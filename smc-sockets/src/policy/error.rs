@@ -48,7 +48,7 @@ impl PolicyError {
 
     pub(super) fn of_text(text: &str, path: Option<&Path>, error: &toml::de::Error) -> Self {
         let line = |at: usize| text.get(..at).unwrap_or(text).matches('\n').count() + 1;
-        // The parser tells where a list begins; the path leads to the value in it.
+        // The parser reports where a list begins; the path leads to the value in it.
         let value = path.and_then(|path| place_of(text, path));
         let told = error.span().map(|span| span.start);
         let line = value.max(told).map(line);

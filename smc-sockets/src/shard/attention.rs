@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use smc_proto::completion::IsmCompletion;
-use smc_proto::endpoint::Looked;
+use smc_proto::endpoint::PollOutcome;
 use smc_proto::id::ConnId;
 use smc_proto::time::Instant;
 use smc_transport_ism::shared::Words;
@@ -216,7 +216,7 @@ impl State {
             return false;
         };
         let looked = self.transports.look(&mut self.engine, conn, now);
-        if looked == Looked::More {
+        if looked == PollOutcome::More {
             self.carry_out(shard, now);
         }
         // What arrived for loops that sleep is passed on.

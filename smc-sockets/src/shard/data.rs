@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use smc_proto::completion::IsmCompletion;
 use smc_proto::connection::{ApiMisuse, CloseState, Shutdown};
-use smc_proto::endpoint::Taken;
+use smc_proto::endpoint::ReadOutcome;
 use smc_proto::event::CloseReason;
 use smc_proto::id::ConnId;
 use smc_proto::time::Instant;
@@ -83,8 +83,11 @@ impl State {
             None => None,
         };
         match read {
-            Some(Ok(Taken { octets: 0, .. })) => self.nothing_to_read(socket, into, now),
-            Some(Ok(Taken { octets, follows })) => {
+            Some(Ok(ReadOutcome { bytes: 0, .. })) => self.nothing_to_read(socket, into, now),
+            Some(Ok(ReadOutcome {
+                bytes: octets,
+                follows,
+            })) => {
                 if follows {
                     self.send(shard, now);
                 }
@@ -142,7 +145,7 @@ impl State {
         };
         let (transports, via) = (&mut self.transports, socket.via());
         let mut failed = false;
-        let written = self.engine.write_and_tell(
+        let written = self.engine.write_and_signal(
             now,
             id,
             transports,
@@ -244,7 +247,7 @@ impl State {
     #[inline]
     fn send(&mut self, shard: &Arc<Shard>, now: Instant) {
         // Most often what there was to say has been said.
-        if self.transports.ism.has_answers() || !self.transports.is_quiet(&self.engine) {
+        if self.transports.ism.has_answers() || !self.transports.is_idle(&self.engine) {
             self.send_all(shard, now);
         }
     }

@@ -23,7 +23,7 @@ impl State {
     /// Does all that the engine wants done, and hears all it has to tell.
     #[inline]
     pub(crate) fn carry_out(&mut self, shard: &Arc<Shard>, now: Instant) {
-        if !self.transports.is_quiet(&self.engine) {
+        if !self.transports.is_idle(&self.engine) {
             self.carry_out_all(shard, now);
         }
     }
@@ -38,7 +38,7 @@ impl State {
                 self.command_tcp(conn, command);
             } else if let Some(event) = self.engine.poll_event() {
                 self.hear(shard, event, now);
-                if self.transports.is_quiet(&self.engine) {
+                if self.transports.is_idle(&self.engine) {
                     return;
                 }
             } else {

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use smc_proto::command::BufferSpans;
 use smc_proto::completion::IsmCompletion;
-use smc_proto::endpoint::{Endpoint, Looked, Proposed};
+use smc_proto::endpoint::{Endpoint, PollOutcome, Proposed};
 use smc_proto::id::{ConnId, DeviceId};
 use smc_proto::path::{IsmPath, LocalPath, Paths};
 use smc_proto::storage::Owned;
@@ -104,9 +104,9 @@ impl Transports {
 
     /// Whether the engine has nothing to say to anybody, nor to tell.
     #[inline]
-    pub(crate) fn is_quiet(&self, engine: &Endpoint<Owned>) -> bool {
+    pub(crate) fn is_idle(&self, engine: &Endpoint<Owned>) -> bool {
         // What it has for RNICs, it tells these.
-        self.verbs.is_none() && engine.is_quiet(self.ism.id())
+        self.verbs.is_none() && engine.is_idle(self.ism.id())
     }
 
     /// The next completion of shared memory, if there is one.
@@ -118,8 +118,13 @@ impl Transports {
     /// Looks where a message to a connection over shared memory arrives, before anybody
     /// is told that it has.
     #[inline]
-    pub(crate) fn look(&self, engine: &mut Endpoint<Owned>, conn: ConnId, now: Instant) -> Looked {
-        engine.look(now, conn, |buffer, head| self.ism.look(buffer, head))
+    pub(crate) fn look(
+        &self,
+        engine: &mut Endpoint<Owned>,
+        conn: ConnId,
+        now: Instant,
+    ) -> PollOutcome {
+        engine.poll_dmb(now, conn, |buffer, head| self.ism.look(buffer, head))
     }
 
     /// Tells the engine what happened to RNICs: whether anything did.

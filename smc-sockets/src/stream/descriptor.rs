@@ -15,7 +15,7 @@ use crate::readiness::Readiness;
 use crate::socket::Socket;
 
 impl SmcStream {
-    /// The descriptor of [`AsFd`], if there is one that tells no less and no more than it
+    /// The descriptor of [`AsFd`], if there is one that reports no less and no more than it
     /// should.
     ///
     /// # Errors
@@ -32,7 +32,7 @@ impl SmcStream {
             state.set_urgent(conn, true);
         }
         state.settle(shard, now);
-        // What was heard just now, nobody could be told yet.
+        // What was received just now has not been reported yet.
         let readable = state.is_readable(socket, now);
         let writable = state.is_writable(socket, now);
         let ready = state.ready_fd(shard, socket, (readable, writable))?;
@@ -50,7 +50,7 @@ impl SmcStream {
     /// The TCP connection, if that carries it and no other handle of it is left.
     ///
     /// # Errors
-    /// The stream itself: SMC carries it, or somebody else has it, too, or the peer's
+    /// The stream itself: SMC carries it, or another process has it, too, or the peer's
     /// word that it declines may still stand before its octets.
     pub fn try_into_tcp(self) -> Result<TcpStream, Self> {
         let opens = self.socket().is_watching() || !self.socket().opening.is_over();

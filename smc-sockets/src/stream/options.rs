@@ -13,7 +13,7 @@ use crate::socket::Status;
 
 impl SmcStream {
     /// Whether reading and writing return at once, with [`io::ErrorKind::WouldBlock`] if
-    /// nothing can be done; [`AsFd`](std::os::fd::AsFd) tells when it can.
+    /// nothing can be done; [`AsFd`](std::os::fd::AsFd) shows when it can.
     ///
     /// # Errors
     /// The operating system's, on TCP.
@@ -143,7 +143,7 @@ impl SmcStream {
         self.socket().tcp.ttl()
     }
 
-    /// Octets that the peer can send ahead. On TCP it is as the kernel tells it: twice what
+    /// Octets that the peer can send ahead. On TCP it is as the kernel reports it: twice what
     /// was set.
     ///
     /// # Errors
@@ -156,7 +156,7 @@ impl SmcStream {
     }
 
     /// Octets that can be written ahead. Over shared memory they are those that the peer can
-    /// receive. On TCP it is as the kernel tells it: twice what was set.
+    /// receive. On TCP it is as the kernel reports it: twice what was set.
     ///
     /// # Errors
     /// The operating system's.
@@ -175,7 +175,7 @@ impl SmcStream {
         Ok(state.engine.conn(conn).and_then(|conn| conn.buffer_sizes()))
     }
 
-    /// The error that the connection has come to, if it was not told yet: it is told once,
+    /// The error that the connection has come to, if it was not reported yet: it is reported once,
     /// by this or by the next that reads or writes.
     ///
     /// # Errors

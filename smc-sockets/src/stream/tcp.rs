@@ -80,7 +80,7 @@ impl SmcStream {
                         // Its rest does not come any more.
                         (Ok(ClcProgress::NeedMore { .. }), Some(end)) => {
                             state.engine.handle_tcp(now, conn, end);
-                            // Behind a reset nobody will read them: it may be a Decline.
+                            // Behind a reset they will not be read: it may be a Decline.
                             if end != TcpEvent::PeerFin {
                                 discard(socket, len);
                             }

@@ -143,7 +143,7 @@ impl SmcStream {
                         left = left.get(len..).unwrap_or_default();
                     }
                     Err(error) if total == 0 => return Err(error),
-                    // What comes next will tell.
+                    // What comes next decides.
                     Err(_) => return Ok(total),
                 }
             }
@@ -162,7 +162,7 @@ fn read_slices(
 ) -> Option<io::Result<usize>> {
     let mut read = 0;
     for slice in into.iter_mut().filter(|slice| !slice.is_empty()) {
-        // What comes after octets is told when it is asked for by itself.
+        // What comes after octets is reported when it is asked for by itself.
         if read > 0 && !state.has_octets(socket) {
             break;
         }

@@ -45,7 +45,7 @@ impl SmcStream {
     }
 
     /// The urgent octet, ahead of those before it. It never waits: when one has come,
-    /// [`AsFd`](std::os::fd::AsFd) on SMC is readable, and `POLLPRI` is told on TCP.
+    /// [`AsFd`](std::os::fd::AsFd) on SMC is readable, and `POLLPRI` is reported on TCP.
     ///
     /// # Errors
     /// [`io::ErrorKind::InvalidInput`] if there is none, if it was taken already, or if it

@@ -1,4 +1,4 @@
-//! What the device reports, as the engine hears it.
+//! Reports of the device as completions for the engine.
 
 use smc_proto::completion::IsmCompletion;
 use smc_proto::wire::types::DmbToken as WireToken;

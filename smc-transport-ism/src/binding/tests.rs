@@ -258,7 +258,7 @@ fn the_peer_is_not_told_of_octets_whose_move_failed() {
     }
     assert_eq!(signalled, 1);
     assert_eq!(reader.binding.poll(), None);
-    // The engine hears of it, and from then on may say that this is the end.
+    // The engine gets the report, and from then on may end the connection.
     pair.settle();
     let [writer, reader] = &pair.sides;
     for side in [writer, reader] {

@@ -83,7 +83,7 @@ pub(crate) fn check_bounds(offset: u32, len: usize, whole: usize) -> Result<usiz
     }
 }
 
-/// As [`check_bounds`] for a CDC message, whose cursors must not straddle a unit.
+/// Does what [`check_bounds`] does for a CDC message, whose cursors must not straddle a unit.
 pub(crate) fn check_cdc_bounds(offset: u32, whole: usize) -> Result<usize, IsmError> {
     if !offset.is_multiple_of(8) {
         return Err(IsmError::Bounds);

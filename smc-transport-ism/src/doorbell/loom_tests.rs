@@ -277,7 +277,7 @@ fn what_is_written_without_a_ring_is_seen() {
     });
 }
 
-/// The same of one that goes to sleep.
+/// Model of an owner that goes to sleep.
 //= SHM-075 test
 #[test]
 fn what_is_written_without_a_ring_is_not_slept_through() {

@@ -47,7 +47,7 @@ pub(super) struct Attachment {
     pub(super) len: u32,
 }
 
-/// What a port will report. Signals are told once however many there were, so the
+/// What a port will report. Signals are reported once however many there were, so the
 /// queue holds at most two entries a DMB, and one an attachment.
 #[derive(Clone, Copy, Debug, Hash)]
 pub(super) enum Queued {
@@ -159,7 +159,7 @@ impl State {
         port.reports.retain(|report| {
             !matches!(report, Queued::Registered(at) | Queued::Signalled(at) if *at == dmb.0)
         });
-        // Nobody else can have attached it.
+        // No other peer can have attached it.
         if let Ok(peer) = self.port_mut(memory.peer) {
             let of_it = |at: &Attachment| at.owner == of && at.dmb == Some(dmb.0);
             let all = peer.attached.iter().filter(|(_, at)| of_it(at));
@@ -199,7 +199,7 @@ impl State {
             .iter()
             .find(|(_, memory)| memory.token == token);
         let (dmb, memory) = found.ok_or(IsmError::Token)?;
-        // Before its token is told nobody can know it but by guessing.
+        // Before its token is announced it can only be guessed.
         if memory.peer != of || !memory.reported {
             return Err(IsmError::Token);
         }

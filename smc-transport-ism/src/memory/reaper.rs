@@ -49,7 +49,7 @@ pub(crate) struct Reaper {
 
 #[derive(Debug, Default)]
 struct Users {
-    /// Those with mappings that wait, or with a thread.
+    /// Users with mappings that wait, or with a thread.
     pending: BTreeMap<u32, Pending>,
     threads: usize,
 }

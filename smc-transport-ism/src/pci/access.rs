@@ -28,20 +28,20 @@ pub trait PciAccess {
     /// Loads octets; both offset and length are multiples of 8.
     ///
     /// # Errors
-    /// As [`Self::store`].
+    /// See [`Self::store`].
     fn load(&mut self, bar: u8, offset: u64, into: &mut [u8]) -> io::Result<()>;
 
     /// Lets the function read and write `memory` from now on; where it finds it.
     ///
     /// # Errors
-    /// As [`Self::store`].
+    /// See [`Self::store`].
     fn map(&mut self, memory: &DeviceMemory) -> io::Result<u64>;
 
     /// Ends what [`Self::map`] began. The function no longer touches the memory once
     /// this has returned.
     ///
     /// # Errors
-    /// As [`Self::store`].
+    /// See [`Self::store`].
     fn unmap(&mut self, memory: &DeviceMemory, at: u64) -> io::Result<()>;
 }
 

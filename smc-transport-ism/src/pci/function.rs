@@ -40,7 +40,7 @@ pub(super) struct OwnDmb {
 pub(super) struct Attached {
     pub(super) peer: u64,
     pub(super) token: u64,
-    /// As the peer says. What the function answers to a store beyond a DMB is not
+    /// The length that the peer stated. What the function answers to a store beyond a DMB is not
     /// known: none is made.
     pub(super) len: u32,
     pub(super) gone: bool,
@@ -159,7 +159,7 @@ impl<A: PciAccess> Device<A> {
     pub(super) fn take_signal(&mut self) -> Result<Option<IsmReport>, IsmError> {
         while let Some((place, mask)) = self.summary.take_place()? {
             let index = place.wrapping_sub(PLACES.start);
-            // No mask: a signal that came after the bit was taken, told by the mask then.
+            // No mask: a signal that came after the bit was taken is reported by the mask then.
             if mask != 0
                 && let Some((key, own)) = self.dmbs.at_index(index)
             {

@@ -203,7 +203,7 @@ impl<A: PciAccess> IsmDevice for Device<A> {
         if let IsmReport::Event(event) = report
             && event.kind == EventKind::Gid
         {
-            // Every signal it gave has been told by now, as those come first.
+            // Every signal it gave has been reported by now, as those come first.
             let of = |at: &mut Attached| at.gone |= at.peer == event.token;
             self.attached.for_each(of);
         }

@@ -4,7 +4,7 @@
 //!   socket  ── EVENT ────► reports
 //!           ── WITHDRAW ─► rings of that peer so far, then the withdrawal ─► reports
 //!           ── (end) ────► rings of that peer so far, then its end ────────► reports
-//!   bells   ── ring ─────► told when it is heard, or behind what waits already
+//!   bells   ── ring ─────► reported when it is seen, or behind what waits already
 //! ```
 
 use super::channel::{Arrival, Channel};
@@ -97,7 +97,7 @@ impl Device {
         heard && channel.offers.len() > 0 && heeds.wrapping_sub(first) < 2
     }
 
-    /// The peer took a DMB back: told after everything that it did before.
+    /// The peer took a DMB back: reported after everything that it did before.
     //= SHM-035
     fn withdrawn(&mut self, key: Key, token: DmbToken) {
         let of_it = |at: &Attached| match at {
@@ -109,7 +109,7 @@ impl Device {
         self.end_attached(key, of_it, || Attached::Withdrawn);
     }
 
-    /// Ends attachments over a channel, and tells so behind what their peer rang before.
+    /// Ends attachments over a channel, and reports that behind what their peer rang before.
     fn end_attached(
         &mut self,
         key: Key,

@@ -126,14 +126,14 @@ pub(super) struct Channel {
     pub(super) uid: u32,
     ours: BellsOf,
     theirs: Arc<BellsOf>,
-    /// Somebody sleeps at the peer's word, and not at the socket.
+    /// A thread waits at the peer's futex word, and not at the socket.
     pub(super) at_word: bool,
     listener: Listener,
     /// Further pages of this side's doorbells.
     our_pages: PagesOf,
     /// Further pages of the peer's doorbells.
     their_pages: PagesOf,
-    /// This side's DMBs for the peer, by the slots at which the peer rings for them.
+    /// The own DMBs for the peer, by the slots at which the peer rings for them.
     dmbs: Slots<Key>,
     /// Attachments of DMBs that the peer offered over this channel.
     pub(super) attached: u32,
@@ -141,7 +141,7 @@ pub(super) struct Channel {
     most_attached: u32,
     /// The slots of the DMBs that were ever attached over this channel lie below this.
     rung_below: u32,
-    /// This side has rung where it had no page.
+    /// Whether the own side has rung where it had no page.
     rung_without_page: bool,
     #[cfg(test)]
     lose_page: bool,
@@ -152,7 +152,7 @@ pub(super) struct Channel {
     pub(super) offers: Offers,
     pub(super) kept: Kept,
     pub(super) handshakes: Handshakes,
-    /// How often the device had been told to look when the end was first seen.
+    /// Value of the device's poll requests when the end was first seen.
     pub(super) ended: Option<u32>,
 }
 
@@ -172,7 +172,7 @@ pub(super) enum Arrival {
     },
     /// A message that concerns the channel alone.
     Inner,
-    /// This side slept, and a bell rang.
+    /// The own side slept, and a bell rang.
     Wake,
     Nothing,
     /// The peer has gone.
@@ -298,7 +298,7 @@ impl Channel {
     /// Sends the peer an event.
     ///
     /// # Errors
-    /// As [`Outbox::check_room`]; nothing is sent then.
+    /// See [`Outbox::check_room`]; nothing is sent then.
     pub(super) fn event(&mut self, code: u32, info: u64) -> Result<(), IsmError> {
         self.outbox.check_room(Instant::now())?;
         self.outbox.push(Message::Event { code, info }, None);
@@ -456,7 +456,7 @@ impl Channel {
         self.dmbs.used().saturating_mul(3).saturating_add(4)
     }
 
-    /// Whether the peer rings faster than this side hears.
+    /// Whether the peer rings faster than this side drains.
     #[inline]
     pub(super) fn is_crowded(&self) -> bool {
         self.listener.is_crowded()

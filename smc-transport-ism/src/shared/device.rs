@@ -84,9 +84,9 @@ pub struct Device {
     pub(super) parked: bool,
     /// The peers need not ring for DMBs.
     pub(super) attends: bool,
-    /// Somebody hears the descriptor, and tells by [`Device::heed`].
+    /// Whether the descriptor is polled externally, and [`Device::heed`] is called then.
     pub(super) heard: bool,
-    /// How often that was told.
+    /// Number of these calls.
     pub(super) heeds: u32,
     /// There may be something in a socket.
     pub(super) unread: bool,
@@ -205,7 +205,7 @@ impl Attached {
 }
 
 impl Device {
-    /// A device with a GID of 128 random bits, joined to nobody yet.
+    /// A device with a GID of 128 random bits, joined to no peer yet.
     ///
     /// # Errors
     /// The operating system's.

@@ -267,7 +267,7 @@ impl IsmDevice for Device {
     //= SHM-034
     #[inline(always)]
     fn look(&self, dmb: Dmb, into: &mut Cdc) -> bool {
-        // Who sleeps is told by a ring, and what was heard before comes first.
+        // A sleeping owner is woken by a ring, and earlier reports come first.
         if self.parked || !self.reports.is_empty() {
             return false;
         }
@@ -362,7 +362,7 @@ impl Device {
         let known = channels.iter().find(|key| has_it(self, **key));
         known.copied().or_else(|| {
             channels.iter().copied().find(|key| {
-                // The offer was sent before the token was told, so it is there to be read.
+                // The offer was sent before the token was announced, so it can be read.
                 // What is behind it stays: it may be the end of the peer, which is told
                 // after everything that came before.
                 //= SHM-029

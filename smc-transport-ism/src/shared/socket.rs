@@ -63,7 +63,7 @@ impl Socket {
 
     /// Sends a message; [`io::ErrorKind::WouldBlock`] if there is no room.
     ///
-    /// Whether to wait is told with each call: the descriptor's own flags could be
+    /// Whether to wait is given with each call: the descriptor's own flags could be
     /// changed by whoever made the socket.
     pub(super) fn send(&self, message: Message, fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
         let octets = message.emit();
@@ -100,7 +100,7 @@ impl Socket {
                     control.drain().for_each(drop);
                 }
                 Ok(got) => break (got.bytes, got.flags),
-                // A peer that went with something unread is told of once, before what it
+                // A peer that went with something unread is reported once, before what it
                 // sent.
                 Err(Errno::INTR | Errno::CONNRESET) => {}
                 // A want of memory here leaves the message where it is.

@@ -1,7 +1,7 @@
 //! How long to look before sleeping.
 //!
 //! Being woken costs tens of microseconds, looking costs a core. So: look about as
-//! long as a wake would take, if that has paid lately; hardly when somebody else wanted
+//! long as a wake would take, if that has paid lately; hardly when another thread wanted
 //! the core, which shows as a hole in one's own time.
 
 use std::time::Duration;
@@ -15,14 +15,14 @@ const LEAST: Duration = Duration::from_micros(5);
 const HOLE: Duration = Duration::from_micros(300);
 /// Waits until looking is tried again though it has not paid.
 const PROBE: u32 = 16;
-/// The same after a hole.
+/// Waits until looking is tried again after a hole.
 const PROBE_AFTER_HOLE: u32 = 256;
 
 /// How long waits may look, learnt from those before.
 ///
 /// [`Device::wait`](super::Device::wait) has its own; this is for who waits otherwise:
 /// [`begin`](Self::begin), look until something is [`found`](Self::found), the time is
-/// up ([`missed`](Self::missed)) or the core was somebody else's
+/// up ([`missed`](Self::missed)) or the core ran another thread
 /// ([`was_interrupted`](Self::was_interrupted)), then sleep.
 #[derive(Clone, Copy, Debug)]
 pub struct SpinBudget {

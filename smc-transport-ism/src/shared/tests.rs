@@ -356,7 +356,7 @@ fn nobody_takes_anothers_gid() {
     for gid in [friend.gid, device.gid] {
         far.send(Message::Hello { gid }, Some(fd.as_fd())).unwrap();
     }
-    // The same user may have it twice, another may not; one's own nobody has.
+    // One user may have it twice, another may not; no peer has the own one.
     let begun = Begun::begin(near, device.gid).unwrap();
     let mut channel: Channel = begun.finish(Instant::now()).unwrap();
     channel.uid += 1;
@@ -381,7 +381,7 @@ fn a_peer_that_does_not_read_makes_busy_and_is_caught_up_with() {
     }
     assert_eq!(one.register_dmb(LEN, b, None), Err(IsmError::Busy));
     assert!(one.query_reach(b, None));
-    // Taken away while it waits: the peer never hears of it.
+    // Taken away while it waits: the peer is never notified.
     assert_eq!(one.dmbs.len(), 0);
     let mut info = 0;
     while info < sent {
@@ -556,7 +556,7 @@ fn cursors_are_never_torn_while_a_peer_scribbles() {
 }
 
 /// A report made on the way to sleep was once overtaken by the next one, so that a
-/// cursor seemed to go back. What waits to be told is told as it is then.
+/// cursor seemed to go back. What waits is reported as it is then.
 #[test]
 fn what_is_told_never_goes_back() {
     let (mut one, mut two) = joined();

@@ -1,5 +1,5 @@
 //! Sleeping at words of memory, which takes one system call, and one to be woken: for a
-//! thread that waits in a device's place while somebody else hears its descriptor.
+//! thread that waits in a device's place while another thread polls its descriptor.
 //!
 //! Each peer counts the wakes of its bells in a word of its own page, which is mapped here
 //! for reading only. A thread sleeps while these are what it saw before the device was
@@ -120,8 +120,8 @@ impl Device {
     /// From now on [`Device::park`] has peers wake who sleeps at these words; until
     /// [`Device::forget_words`]. `None` if there are too many peers.
     ///
-    /// Peers that come later, and whatever is not a ring, are told by the descriptor
-    /// only: somebody has to hear that, and tell by [`Device::heed`].
+    /// Peers that come later, and whatever is not a ring, are reported by the descriptor
+    /// only: a thread has to poll it, and call [`Device::heed`].
     pub fn words(&mut self) -> Option<Words> {
         if self.channels.iter().count() > MOST {
             return None;
@@ -138,7 +138,7 @@ impl Device {
         Some(Words { peers })
     }
 
-    /// Nobody sleeps at words any more: peers wake who hears the descriptor.
+    /// No thread sleeps at futex words any more: peers wake the one that polls the descriptor.
     pub fn forget_words(&mut self) {
         self.awake();
         self.channels.for_each(|channel| channel.at_word = false);

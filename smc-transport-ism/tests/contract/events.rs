@@ -134,7 +134,7 @@ pub(crate) fn exit_with_moves_in_flight<L: Lab>() {
     let (mine, _, _) = joined(&mut leaving, &mut staying, 16384);
     staying.move_data(remote, 0, 0, &[1; 4096]).unwrap();
     drop(leaving);
-    // Not told yet: moves may still be taken, and go nowhere.
+    // Not reported yet: moves may still be taken, and go nowhere.
     for _ in 0..10 {
         let moved = staying.move_cdc(remote, 0, 0, &cdc(1), true);
         assert!(

@@ -9,7 +9,7 @@ use smc_transport_ism::in_process;
 pub(crate) trait Lab {
     /// Its device.
     type Device: IsmDevice;
-    /// Whether it is told that a peer took a DMB back.
+    /// Whether it reports that a peer took a DMB back.
     const TELLS_OF_WITHDRAWALS: bool;
     /// Some devices, all on one machine.
     fn devices<const N: usize>() -> [Self::Device; N];

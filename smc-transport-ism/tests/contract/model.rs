@@ -330,7 +330,7 @@ impl State {
         memory.clone()
     }
 
-    /// Writes an event; refused when as many are unseen as can be told from none.
+    /// Writes an event; refused when as many are unseen as can be distinguished from none.
     fn event(&mut self, kind: u32, code: u32, token: u64, info: u64) -> Result<u64, u16> {
         let (Some(queue), Some(summary)) = (&self.events, &self.summary) else {
             return Err(2);

@@ -13,7 +13,7 @@ struct Known {
     mover: usize,
     remote: RemoteDmb,
     octets: Vec<u8>,
-    /// The number of the last signalled CDC message, and of the last one told.
+    /// The number of the last signalled CDC message, and of the last one reported.
     signalled: u64,
     told: u64,
 }

@@ -151,14 +151,14 @@ pub(crate) fn a_dmb_taken_back_is_told_behind_what_was_done_before<L: Lab>() {
     owner.move_cdc(other, 0, 0, &cdc(9), true).unwrap();
     owner.unregister_dmb(dmb).unwrap();
     assert!(matches!(next(&mut mover), IsmReport::Signalled { dmb, .. } if dmb == back));
-    // A device that is not told finds out when it writes.
+    // A device without that report finds out when it writes.
     let told = (0..20_000).find_map(|_| mover.poll());
     assert!([None, Some(IsmReport::Withdrawn { remote })].contains(&told));
     assert!(told.is_some() || !L::TELLS_OF_WITHDRAWALS);
     crate::lab::quiet(&mut mover);
     assert!(mover.move_cdc(remote, 0, 0, &cdc(1), true).is_err());
     mover.detach_dmb(remote).unwrap();
-    // What was given up first is told of no more.
+    // What was given up first is not reported any more.
     let (dmb, _, remote) = joined(&mut mover, &mut owner, 16384);
     owner.unregister_dmb(dmb).unwrap();
     mover.detach_dmb(remote).unwrap();
@@ -236,7 +236,7 @@ pub(crate) fn vlans_are_joined_and_left<L: Lab>() {
     assert_eq!(one.del_vlan(vlan), Err(IsmError::Vlan), "not joined");
     assert!(!one.query_reach(gid, Some(vlan)));
     if one.add_vlan(vlan).is_err() {
-        return; // A device without VLANs says so and reaches nobody on one.
+        return; // A device without VLANs says so and reaches no peer on one.
     }
     assert!(
         !one.query_reach(gid, Some(vlan)),

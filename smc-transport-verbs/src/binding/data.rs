@@ -1,6 +1,6 @@
 //! The data path: WRITEs and SENDs, and bytes of applications.
 
-use smc_proto::command::{BufferSpans, DataTurn, DataWrite, RdmaCommand, Segment};
+use smc_proto::command::{BufferSpans, DataTransmit, DataWrite, RdmaCommand, Segment};
 use smc_proto::completion::{LinkFailure, RdmaCompletion};
 use smc_proto::id::{BufferId, ConnId, LinkId, WrId};
 use smc_proto::wire::types::RKey;
@@ -29,24 +29,30 @@ enum Request<'a> {
 }
 
 impl<R: Rnic> Binding<R> {
-    /// Posts all that a connection sends in its turn, with one doorbell.
+    /// Old name of [`Binding::execute_transmit`].
+    #[deprecated(note = "renamed to `execute_transmit`")]
+    pub fn execute_turn(&mut self, turn: &DataTransmit) {
+        self.execute_transmit(turn);
+    }
+
+    /// Posts all that a connection sends in one transmit slot, with one doorbell.
     #[inline]
-    pub fn execute_turn(&mut self, turn: &DataTurn) {
-        let [first, second] = turn.writes;
+    pub fn execute_transmit(&mut self, transmit: &DataTransmit) {
+        let [first, second] = transmit.writes;
         let write = |write| Request::Write {
-            conn: turn.conn,
-            buffer: turn.buffer,
-            rkey: turn.rkey,
+            conn: transmit.conn,
+            buffer: transmit.buffer,
+            rkey: transmit.rkey,
             write,
         };
         let send = Request::Send {
-            wr_id: turn.wr_id,
-            payload: &turn.payload,
+            wr_id: transmit.wr_id,
+            payload: &transmit.payload,
         };
         match (first.is_empty(), second.is_empty()) {
-            (true, _) => self.post(turn.link, &[send]),
-            (false, true) => self.post(turn.link, &[write(first), send]),
-            (false, false) => self.post(turn.link, &[write(first), write(second), send]),
+            (true, _) => self.post(transmit.link, &[send]),
+            (false, true) => self.post(transmit.link, &[write(first), send]),
+            (false, false) => self.post(transmit.link, &[write(first), write(second), send]),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Every function that is translated, as compiled code.
 
-use super::super::cursor::{Position, Ring, newer, octets_between};
+use super::super::cursor::{Position, Ring, bytes_between, newer};
 use super::super::laws;
 use super::super::spans::{Span, Spans};
 use super::values::{Draw, Flat, Source};
@@ -65,7 +65,7 @@ twins! {
         if earlier <= position.total;
     "Position::moved": |position: Position, octets: u32, cursor: Cursor|
         position.moved(octets, cursor);
-    "octets_between": |from: u64, to: u64| octets_between(from, to), if from <= to;
+    "bytes_between": |from: u64, to: u64| bytes_between(from, to), if from <= to;
     "newer": |a: u16, b: u16| newer(a, b);
     "Spans::new": |first: Span, second: Span| Spans::new(first, second);
     "Spans::first": |spans: Spans| spans.first();

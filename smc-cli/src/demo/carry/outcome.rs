@@ -58,7 +58,7 @@ impl Outcome {
         rate(self.bytes, self.seconds)
     }
 
-    /// The same in virtual time, of the transfer only.
+    /// Bytes of the source as 10^9 bits in each virtual second of the transfer.
     #[must_use]
     pub fn virtual_gbit_per_s(&self) -> f64 {
         rate(self.bytes, self.transfer_seconds)

@@ -74,7 +74,7 @@ impl Default for Setup {
 
 /// What a run is shown to, and may be disturbed by.
 pub struct Hooks<'a> {
-    /// Told how many octets are back, now and then.
+    /// Called with the number of bytes that are back, now and then.
     pub progress: &'a mut dyn FnMut(u64),
     /// Sees what an application read, and may change it before it is looked at.
     pub on_read: &'a mut dyn FnMut(Place, &mut [u8]),

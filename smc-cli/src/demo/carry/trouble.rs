@@ -17,7 +17,7 @@ use crate::output::{Failure, size};
 const CALM: Duration = Duration::from_millis(1);
 /// Longest wait for that.
 const LONGEST: Duration = Duration::from_millis(50);
-/// The ends of a broken connection hear of it within so long.
+/// The ends of a broken connection are notified within this time.
 const AFTERMATH: Duration = Duration::from_secs(10);
 
 impl Run<'_> {

@@ -36,7 +36,7 @@ pub struct LinkEnd {
 pub enum LinkState {
     /// Connections can use it.
     Active,
-    /// It failed.
+    /// The link failed.
     Died,
     /// The peers agreed to do without it.
     Deleted,

@@ -185,13 +185,13 @@ fn who_waits_for_room_learns_of_a_close_that_crossed_the_data() {
     let mut pair = Pair::of(8);
     pair.send(0, 8, false);
     pair.poll(0);
-    // The peer has not heard of the octets when it closes, so it closes in order.
+    // The peer has not received the bytes when it closes, so it closes gracefully.
     pair.shutdown(1, Shutdown::Both);
     pair.poll(1);
     assert_eq!(pair.states(), [Active, PeerCloseWait1]);
     assert!(!pair.sides[0].notices.contains(Notices::WRITABLE));
     assert!(pair.deliver(1));
-    // Nobody answers the abort: the end is far, and writes fail now.
+    // The abort is not answered: the end is far, and writes fail now.
     assert_eq!(pair.states()[0], PeerAbortWait);
     assert_eq!(pair.conn(0).cause(), Some(CloseCause::PeerClosedEarly));
     assert!(pair.sides[0].notices.contains(Notices::WRITABLE));
@@ -221,7 +221,7 @@ fn who_waits_for_room_learns_of_a_close_behind_the_last_octet() {
         pair.shutdown(1, Shutdown::Both);
         pair.poll(1);
         while pair.deliver(1) {}
-        // All of it was read, so this is no reset; no completion has told of room yet.
+        // All of it was read, so this is no reset; no completion has reported room yet.
         assert_eq!(pair.states()[0], AppCloseWait1);
         assert!(pair.sides[0].notices.contains(Notices::WRITABLE));
         let (now, cfg) = (pair.now, pair.cfg);
@@ -296,7 +296,7 @@ fn stranded_close_of_a_peer_without_echo_ends_by_our_timer() {
     //= CASE-E06 test
     //= ABORT-003 test
     //= ABORT-017 test
-    // One side writes an octet; the other shuts down writing and closes with it
+    // One side writes a byte; the other shuts down writing and closes with it
     // unread, so it aborts; the first has shut down writing meanwhile.
     let mut pair = Pair::of(8);
     pair.send(0, 1, false);

@@ -37,16 +37,16 @@ fn positions_move_as_totals_do() {
     for ring in rings() {
         assert_eq!(ring.start(), at(ring, 0));
         for from in totals(ring) {
-            for octets in 0..=ring.usable() {
-                let to = from + u64::from(octets);
-                let moved = ring.advance(at(ring, from), octets);
+            for bytes in 0..=ring.usable() {
+                let to = from + u64::from(bytes);
+                let moved = ring.advance(at(ring, from), bytes);
                 assert_eq!(moved, at(ring, to));
-                assert_eq!(ring.retreat(moved, octets), at(ring, from));
+                assert_eq!(ring.retreat(moved, bytes), at(ring, from));
                 assert_eq!(
-                    ring.count_after(at(ring, from).cursor.count, octets),
+                    ring.count_after(at(ring, from).cursor.count, bytes),
                     moved.cursor.count
                 );
-                let spans = ring.spans(at(ring, from).cursor.count, octets);
+                let spans = ring.spans(at(ring, from).cursor.count, bytes);
                 let counts: std::vec::Vec<u32> = spans
                     .iter()
                     .flat_map(|span| span.offset..span.offset + span.len)

@@ -1,6 +1,6 @@
 //! Changes of link: what is written again, and what the peer makes of it.
 
-use super::harness::{Message, Pair, take_turn};
+use super::harness::{Message, Pair, take_transmit};
 use crate::config::{ConnectionConfig, UrgentFlags};
 use crate::connection::*;
 use crate::wire::cdc::{ConnectionFlags, ProducerFlags};
@@ -24,7 +24,7 @@ fn link(pair: &Pair, side: usize) -> (std::vec::Vec<usize>, std::vec::Vec<(u16, 
     let mut cdcs = std::vec::Vec::new();
     for message in &pair.sides[side].link {
         match message {
-            Message::Write { octets, .. } => writes.push(octets.len()),
+            Message::Write { bytes, .. } => writes.push(bytes.len()),
             Message::Cdc(cdc, _) => cdcs.push((
                 cdc.sequence,
                 cdc.producer_flags == ProducerFlags::FAILOVER_VALIDATION,
@@ -107,7 +107,7 @@ fn what_the_peer_has_read_is_not_written_again() {
     pair.send(1, 1, false);
     pair.poll(1);
     while pair.deliver(1) {}
-    // The completion was lost with the link; 4 octets are known to be read.
+    // The completion was lost with the link; 4 bytes are known to be read.
     pair.change_link(0);
     assert_eq!(pair.conn(0).send_space().len(), 58);
     pair.poll(0);
@@ -328,10 +328,10 @@ fn an_acknowledgement_after_a_change_of_link_shortens_what_is_written_again() {
     pair.recv(1, 8);
     pair.poll(1);
     pair.change_link(0);
-    let validation = take_turn(pair.conn(0), now, &cfg).expect("a validation");
+    let validation = take_transmit(pair.conn(0), now, &cfg).expect("a validation");
     assert_eq!(validation.writes, []);
     while pair.deliver(1) {}
-    let next = take_turn(pair.conn(0), now, &cfg).expect("a message");
+    let next = take_transmit(pair.conn(0), now, &cfg).expect("a message");
     assert_eq!(next.writes, []);
     assert_eq!(pair.conn(0).tx.written.total, 12);
     pair.run();

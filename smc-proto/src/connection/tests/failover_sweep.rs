@@ -33,7 +33,7 @@ const ALSO: [Also; 7] = [
 struct Case {
     /// Receive ring and send buffer.
     rings: (u32, u32),
-    /// Octets that went before.
+    /// Bytes that went before.
     offset: u32,
     writes: (u32, u32),
     also: Also,
@@ -126,7 +126,7 @@ impl Case {
         }
         pair.exhaust();
         for (from, to) in [(0, 1), (1, 0)] {
-            assert_eq!(pair.sides[to].read, pair.sides[from].committed, "octets");
+            assert_eq!(pair.sides[to].read, pair.sides[from].committed, "bytes");
         }
         for side in 0..2 {
             let now_closed = pair.sides[side].conn.state() == CloseState::Closed;

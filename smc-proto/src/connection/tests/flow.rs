@@ -2,7 +2,7 @@
 
 use std::vec::Vec;
 
-use super::harness::{Pair, octet, take_turn};
+use super::harness::{Pair, octet, take_transmit};
 use crate::connection::window::update_due;
 use crate::connection::*;
 use crate::time::{Duration, Instant};
@@ -15,7 +15,7 @@ fn at(wrap: u16, count: u32) -> Cursor {
     Cursor { wrap, count }
 }
 
-/// The element of 10,000 octets of RFC 7609 4.7, with its eye catcher.
+/// The element of 10,000 bytes of RFC 7609 4.7, with its eye catcher.
 fn rfc_pair(send_buffer: u32) -> Pair {
     let ring = Ring::new(4, 10_000).unwrap();
     Pair::new(ring, ring, send_buffer)
@@ -55,7 +55,7 @@ fn a_blocked_or_asking_writer_gets_every_octet_reported() {
         assert_eq!(pair.poll(1), 1, "update {n}");
     }
     pair.run();
-    // B=0 arrives with the next data: single octets are silent again.
+    // B=0 arrives with the next data: single bytes are silent again.
     pair.recv(1, 60);
     pair.run();
     pair.send(0, 10, false);
@@ -193,7 +193,7 @@ fn small_writes_wait_for_a_completion_or_the_timer() {
     let mut pair = Pair::of(1_000);
     pair.send(0, 10, false);
     assert_eq!(pair.poll(0), 2);
-    // Nothing waits, though the peer tells of its cursor before this side knows that
+    // Nothing waits, though the peer advertises its cursor before this side knows that
     // everything is there.
     while pair.deliver(0) {}
     assert_eq!(pair.recv(1, 10), 10);
@@ -238,7 +238,7 @@ fn a_cork_holds_small_writes_and_nothing_else() {
     let mut by_timer = pair.conn(0).clone();
     by_timer.on_timeout(deadline, &pair.cfg);
     assert!(by_timer.wants_work());
-    // until somebody wants it to go,
+    // until it is flushed,
     pair.conn(0).flush();
     assert_eq!(pair.poll(0), 2);
     pair.send(0, 10, false);
@@ -286,8 +286,8 @@ fn a_close_flushes_what_is_held_and_nodelay_holds_nothing() {
     let mut conn = Connection::new(&params, &cfg);
     for _ in 0..3 {
         conn.commit(Instant::ZERO, &cfg, 1).unwrap();
-        let turn = take_turn(&mut conn, Instant::ZERO, &cfg).expect("a turn");
-        assert_eq!(turn.writes.len(), 1);
+        let transmit = take_transmit(&mut conn, Instant::ZERO, &cfg).expect("a transmit");
+        assert_eq!(transmit.writes.len(), 1);
     }
     assert_eq!(conn.outstanding_notifies(), 3);
     assert_eq!(conn.next_timeout(), None);
@@ -337,14 +337,14 @@ fn looking_and_reading_are_the_same_at_every_place_of_the_ring() {
                     let look = |pair: &Pair| -> Vec<u8> {
                         let side = &pair.sides[1];
                         let spans = side.conn.readable();
-                        let octets = spans.iter().flat_map(|span| {
+                        let bytes = spans.iter().flat_map(|span| {
                             let from = span.offset as usize;
                             side.rmbe[from..from + span.len as usize].to_vec()
                         });
-                        octets.collect()
+                        bytes.collect()
                     };
                     let seen = look(&pair);
-                    assert_eq!(look(&pair), seen, "looking changes nothing");
+                    assert_eq!(look(&pair), seen, "polling changes nothing");
                     let sent = (start..start + len).map(|n| octet(n.into()));
                     assert!(seen.iter().copied().eq(sent));
                     // `recv` compares what it reads with what was sent.

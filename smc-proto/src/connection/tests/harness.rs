@@ -1,7 +1,7 @@
 //! Two connections, real memory behind them, and a network that obeys.
 
-use super::ordinary::Beside;
-use crate::command::{DataTurn, DataWrite};
+use super::fast::Beside;
+use crate::command::{DataTransmit, DataWrite};
 use crate::config::ConnectionConfig;
 use crate::connection::*;
 use crate::time::Instant;
@@ -12,7 +12,7 @@ use std::vec::Vec;
 
 /// A message on the way to the peer, in the order of its link.
 pub(super) enum Message {
-    Write { offset: usize, octets: Vec<u8> },
+    Write { offset: usize, bytes: Vec<u8> },
     Cdc(Cdc, NotifyRecord),
 }
 
@@ -24,7 +24,7 @@ pub(super) struct Side {
     pub(super) link: VecDeque<Message>,
     /// Arrived at the peer, completion not yet reported.
     pub(super) done: VecDeque<NotifyRecord>,
-    /// Octets committed and read so far; octet n of a stream is `octet(n)`.
+    /// Bytes committed and read so far; byte n of a stream is `byte(n)`.
     pub(super) committed: u64,
     pub(super) read: u64,
     pub(super) notices: Notices,
@@ -50,36 +50,39 @@ pub(super) struct Turn {
 }
 
 /// The next turn of a connection whose peer's element is at address 0.
-pub(super) fn take_turn(
+pub(super) fn take_transmit(
     conn: &mut Connection,
     now: Instant,
     cfg: &ConnectionConfig,
 ) -> Option<Turn> {
     let wanted = conn.wants_work();
-    let mut turn = DataTurn::EMPTY;
-    let beside = Beside::turn(conn);
-    let told = conn.next_turn(now, cfg, 0, &mut turn);
-    beside.compare_turn(conn, told, &turn);
+    let mut transmit = DataTransmit::EMPTY;
+    let beside = Beside::transmit(conn);
+    let sent = conn.next_transmit(now, cfg, 0, &mut transmit);
+    beside.compare_transmit(conn, sent, &transmit);
     assert_eq!(
         wanted,
-        told.is_some(),
-        "wants_work and next_turn differ: {conn:?}"
+        sent.is_some(),
+        "wants_work and next_transmit differ: {conn:?}"
     );
-    let Told {
+    let Sent {
         record,
-        octets,
+        bytes,
         blocked,
-    } = told?;
+    } = sent?;
     // Over the wire.
-    let cdc = Cdc::parse(&turn.payload).expect("our own message");
+    let cdc = Cdc::parse(&transmit.payload).expect("our own message");
     assert_eq!(
         blocked,
         cdc.producer_flags.contains(ProducerFlags::WRITER_BLOCKED)
     );
-    let [first, second] = turn.writes;
+    let [first, second] = transmit.writes;
     assert!(second.is_empty() || !first.is_empty());
-    assert_eq!(octets, first.len() + second.len());
-    let writes = turn.writes.into_iter().filter(|write| !write.is_empty());
+    assert_eq!(bytes, first.len() + second.len());
+    let writes = transmit
+        .writes
+        .into_iter()
+        .filter(|write| !write.is_empty());
     Some(Turn {
         writes: writes.collect(),
         cdc,
@@ -152,7 +155,7 @@ impl Pair {
         }
     }
 
-    /// Two sides with rings of `usable` octets from 0 and send buffers as large.
+    /// Two sides with rings of `usable` bytes from 0 and send buffers as large.
     pub(super) fn of(usable: u32) -> Self {
         let ring = Ring::new(0, usable).expect("a ring");
         Self::new(ring, ring, usable)
@@ -162,7 +165,7 @@ impl Pair {
         &mut self.sides[side].conn
     }
 
-    /// Commits up to `len` octets, as many as there is space for.
+    /// Commits up to `len` bytes, as many as there is space for.
     pub(super) fn send(&mut self, side: usize, len: u32, urgent: bool) -> u32 {
         let s = &mut self.sides[side];
         let space = s.conn.send_space();
@@ -191,7 +194,7 @@ impl Pair {
         }
     }
 
-    /// Reads up to `len` octets and compares them with what was sent.
+    /// Reads up to `len` bytes and compares them with what was sent.
     pub(super) fn recv(&mut self, side: usize, len: u32) -> u32 {
         let s = &mut self.sides[side];
         let readable = s.conn.readable();
@@ -205,7 +208,7 @@ impl Pair {
             }
         }
         match s.conn.consume(len) {
-            // An urgent octet that was taken out of line is stepped over.
+            // An urgent byte that was taken out of line is stepped over.
             Ok(()) if len > 0 => s.read = s.conn.rx.consumed.total,
             Ok(()) => {}
             Err(_) => assert_eq!(len, 0),
@@ -221,18 +224,18 @@ impl Pair {
             let (now, cfg) = (self.now, self.cfg);
             let s = &mut self.sides[side];
             let may_write = !s.conn.close.final_decided();
-            let Some(turn) = take_turn(&mut s.conn, now, &cfg) else {
+            let Some(transmit) = take_transmit(&mut s.conn, now, &cfg) else {
                 return steps;
             };
-            assert!(!s.silent, "{turn:?} after C or A");
+            assert!(!s.silent, "{transmit:?} after C or A");
             steps += 1;
             assert!(steps < 10, "endless work");
-            for write in turn.writes {
+            for write in transmit.writes {
                 steps += 1;
                 assert!(may_write, "write after C or A");
                 self.write(side, &write);
             }
-            let cdc = turn.cdc;
+            let cdc = transmit.cdc;
             let s = &mut self.sides[side];
             s.silent = cdc.connection_flags.intersects(
                 ConnectionFlags::PEER_CONNECTION_CLOSED | ConnectionFlags::ABNORMAL_CLOSE,
@@ -240,14 +243,14 @@ impl Pair {
                 .producer_flags
                 .contains(ProducerFlags::FAILOVER_VALIDATION);
             s.cdcs.push(cdc);
-            s.link.push_back(Message::Cdc(cdc, turn.record));
+            s.link.push_back(Message::Cdc(cdc, transmit.record));
             self.check();
         }
     }
 
     fn write(&mut self, side: usize, write: &DataWrite) {
         let s = &mut self.sides[side];
-        let octets: Vec<u8> = write
+        let bytes: Vec<u8> = write
             .source
             .iter()
             .flat_map(|piece| {
@@ -255,11 +258,11 @@ impl Pair {
                 s.send_ring[from..from + piece.length as usize].to_vec()
             })
             .collect();
-        assert_eq!(octets.len(), write.len() as usize);
+        assert_eq!(bytes.len(), write.len() as usize);
         let offset = u32::try_from(write.address).expect("in the element");
         s.link.push_back(Message::Write {
             offset: offset as usize,
-            octets,
+            bytes,
         });
         // What is written must fit behind what the peer has really read.
         let written = s.conn.tx.written.total;
@@ -279,9 +282,9 @@ impl Pair {
         };
         let (now, cfg) = (self.now, self.cfg);
         match message {
-            Message::Write { offset, octets } => {
+            Message::Write { offset, bytes } => {
                 let peer = &mut self.sides[1 - from];
-                peer.rmbe[offset..offset + octets.len()].copy_from_slice(&octets);
+                peer.rmbe[offset..offset + bytes.len()].copy_from_slice(&bytes);
             }
             Message::Cdc(cdc, record) => {
                 // Over the wire and back.

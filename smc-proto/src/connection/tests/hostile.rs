@@ -1,6 +1,6 @@
 //! A peer that lies about cursors (RFC 7609 leaves that open, AMB-44).
 
-use super::harness::{Pair, take_turn};
+use super::harness::{Pair, take_transmit};
 use crate::config::ConnectionConfig;
 use crate::connection::cursor::Step;
 use crate::connection::*;
@@ -42,14 +42,15 @@ fn refused(conn: &mut Connection, cdc: &Cdc) -> PeerMisbehaved {
     assert_eq!(conn.rx.sequence, before.rx.sequence);
     assert_eq!(conn.rx.peer_flags, before.rx.peer_flags);
     assert_eq!(conn.tx.consumer, before.tx.consumer);
-    let turn = take_turn(conn, NOW, &CFG).expect("an abort");
-    assert_eq!(turn.writes, []);
+    let transmit = take_transmit(conn, NOW, &CFG).expect("an abort");
+    assert_eq!(transmit.writes, []);
     assert!(
-        turn.cdc
+        transmit
+            .cdc
             .connection_flags
             .contains(ConnectionFlags::ABNORMAL_CLOSE)
     );
-    assert_eq!(take_turn(conn, NOW, &CFG), None);
+    assert_eq!(take_transmit(conn, NOW, &CFG), None);
     what
 }
 
@@ -103,14 +104,14 @@ fn a_wrap_count_alone_grants_one_ring_and_no_more() {
         let what = refused(&mut victim(0, 16, 16), &cdc(1, (wrap, 0), (0, 0)));
         assert_eq!(what, expected, "wrap {wrap}");
     }
-    // Consumed, but the peer was not told: it cannot know of the space.
+    // Consumed, but the peer was not notified: it cannot know of the space.
     conn.consume(16).unwrap();
     let mut early = conn.clone();
     assert_eq!(
         refused(&mut early, &cdc(2, (2, 0), (0, 0))),
         PeerMisbehaved::ProducerBeyondWindow
     );
-    assert!(take_turn(&mut conn, NOW, &CFG).is_some());
+    assert!(take_transmit(&mut conn, NOW, &CFG).is_some());
     assert_eq!(
         conn.on_cdc(NOW, &CFG, &cdc(2, (2, 0), (0, 0))),
         CdcOutcome::Applied
@@ -157,12 +158,12 @@ fn a_peer_that_acknowledges_more_than_it_got_is_refused() {
     );
     let mut conn = victim(0, 16, 16);
     conn.commit(NOW, &CFG, 5).unwrap();
-    // Committed, and neither written nor told.
+    // Committed, and neither written nor announced.
     assert_eq!(
         refused(&mut conn.clone(), &cdc(1, (0, 0), (0, 5))),
         ConsumerBeyondPublished
     );
-    assert!(take_turn(&mut conn, NOW, &CFG).is_some());
+    assert!(take_transmit(&mut conn, NOW, &CFG).is_some());
     assert_eq!(
         refused(&mut conn.clone(), &cdc(1, (0, 0), (0, 6))),
         ConsumerBeyondPublished
@@ -192,7 +193,7 @@ fn a_backward_cursor_is_left_alone_and_counted_up_to_one_ring() {
     assert_eq!(conn.readable().len(), 9);
     assert_eq!(conn.state(), CloseState::AppCloseWait1);
     assert_eq!(conn.stats().backward, 1);
-    // 16 octets before 9 is still a ring, 17 is not.
+    // 16 bytes before 9 is still a ring, 17 is not.
     assert_eq!(
         conn.on_cdc(NOW, &CFG, &cdc(3, (0xffff, 9), (0, 0))),
         CdcOutcome::BackwardCursor
@@ -211,7 +212,7 @@ fn forged_updates_never_make_a_counter_negative() {
     for base in [0, 4] {
         let mut seeds = std::vec![victim(base, 3, 2)];
         seeds[0].commit(NOW, &CFG, 2).unwrap();
-        while take_turn(&mut seeds[0], NOW, &CFG).is_some() {}
+        while take_transmit(&mut seeds[0], NOW, &CFG).is_some() {}
         for sequence in 1..=3u16 {
             let mut next = std::vec::Vec::new();
             for conn in &seeds {
@@ -269,7 +270,7 @@ fn sequence_numbers_decide_what_is_stale() {
         CdcOutcome::Stale
     );
     assert_eq!(conn.readable().len(), 3);
-    // A message that tells of more than data makes older ones stale as well.
+    // A message about more than data makes older ones stale as well.
     let mut ended = conn.clone();
     let end = Cdc {
         connection_flags: ConnectionFlags::SENDING_DONE,

@@ -34,7 +34,7 @@ impl Pair {
             assert!(tx.written.total <= tx.produced, "{tx:?}");
             assert!(tx.produced - tx.completed <= u64::from(tx.buffer.usable()));
             assert!(tx.window() <= tx.peer.usable());
-            // Nobody waits for room where there will be none.
+            // No writer waits for room where there will be none.
             assert!(!tx.exhausted || s.conn.may_send().is_ok(), "{close:?}");
             assert!(rx.unread() <= rx.ring.usable());
             assert!(rx.published <= rx.consumed.total);

@@ -2,7 +2,7 @@
 //! late, and the send buffer may be the peer's DMB itself.
 
 use super::harness::{octet, params};
-use crate::command::{DataTurn, DataWrite};
+use crate::command::{DataTransmit, DataWrite};
 use crate::config::ConnectionConfig;
 use crate::connection::*;
 use crate::time::Instant;
@@ -66,7 +66,7 @@ impl Pair {
         }
     }
 
-    /// Writes up to `len` octets into the send buffer, wherever that is.
+    /// Writes up to `len` bytes into the send buffer, wherever that is.
     fn send(&mut self, side: usize, len: u32) -> u32 {
         let space = self.sides[side].conn.send_space();
         let len = len.min(space.len());
@@ -114,29 +114,29 @@ impl Pair {
         for step in 0..most {
             if self.sides[side].open.is_none() {
                 let wanted = self.sides[side].conn.wants_work();
-                let mut turn = DataTurn::EMPTY;
+                let mut transmit = DataTransmit::EMPTY;
                 let conn = &mut self.sides[side].conn;
-                let Some(told) = conn.next_turn(now, &cfg, HEAD.into(), &mut turn) else {
+                let Some(sent) = conn.next_transmit(now, &cfg, HEAD.into(), &mut transmit) else {
                     assert!(!wanted);
                     return step;
                 };
-                let mut writes: VecDeque<_> = turn.writes.into();
+                let mut writes: VecDeque<_> = transmit.writes.into();
                 writes.retain(|write| !write.is_empty() && !self.sides[side].attached);
-                self.sides[side].open = Some((writes, turn.payload, told.record));
+                self.sides[side].open = Some((writes, transmit.payload, sent.record));
             }
             let Some((writes, payload, record)) = &mut self.sides[side].open else {
                 return step;
             };
             if let Some(write) = writes.pop_front() {
                 let from = &self.sides[side].buffer;
-                let octets: Vec<u8> = write
+                let bytes: Vec<u8> = write
                     .source
                     .iter()
                     .flat_map(|s| from[s.offset as usize..(s.offset + s.length) as usize].to_vec())
                     .collect();
-                assert_eq!(octets.len(), write.len() as usize);
+                assert_eq!(bytes.len(), write.len() as usize);
                 let at = write.address as usize;
-                self.sides[1 - side].dmb[at..at + octets.len()].copy_from_slice(&octets);
+                self.sides[1 - side].dmb[at..at + bytes.len()].copy_from_slice(&bytes);
                 continue;
             }
             let (payload, record) = (*payload, *record);
@@ -150,7 +150,7 @@ impl Pair {
         most
     }
 
-    /// A side hears of signals, however many there were.
+    /// A side receives signals, however many there were.
     fn look(&mut self, side: usize, needless: bool) -> bool {
         let (now, cfg) = (self.now, self.cfg);
         let s = &mut self.sides[side];
@@ -349,8 +349,8 @@ fn action() -> impl Strategy<Value = Action> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-    /// Whatever the order in which commands are executed and signals are heard: octets
-    /// arrive as sent, nobody blames the other, and both ends close.
+    /// Whatever the order in which commands are executed and signals are received: bytes
+    /// arrive as sent, neither side blames the other, and both ends close.
     #[test]
     fn streams_and_closes_converge(
         usable in [1..20u32, 1..20u32],
@@ -381,7 +381,7 @@ proptest! {
                 }
             }
         }
-        // Nobody reads in vain: all that was committed arrives before the close.
+        // No read is in vain: all that was committed arrives before the close.
         for _ in 0..200 {
             pair.run();
             for side in [0, 1] {

@@ -29,7 +29,7 @@ fn every_message_carries_token_and_both_cursors() {
     assert_eq!(cdc.alert_token, AlertToken(7));
     assert_eq!((cdc.consumer.count, cdc.producer.count), (20, 7));
     assert_eq!(pair.conn(1).rx.gain(), 0);
-    // The next update counts from there: 10 of 100 octets more.
+    // The next update counts from there: 10 of 100 bytes more.
     pair.send(0, 70, false);
     pair.run();
     pair.recv(1, 9);
@@ -124,7 +124,7 @@ fn a_reader_that_never_rests_does_not_put_off_its_own_done() {
     assert_eq!(pair.poll(0), 1);
     pair.shutdown(0, Shutdown::Write);
     assert_eq!(pair.states()[0], CloseState::Active);
-    // The writer is blocked, so each octet would make a message; D comes first.
+    // The writer is blocked, so each byte would make a message; D comes first.
     for _ in 0..3 {
         pair.recv(0, 1);
         assert_eq!(pair.poll(0), 0);
@@ -255,8 +255,8 @@ impl core::hash::Hasher for Tape {
     fn finish(&self) -> u64 {
         0
     }
-    fn write(&mut self, octets: &[u8]) {
-        self.0.extend_from_slice(octets);
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Two connections, two applications and a network that act in any order.
 
-use super::harness::{Pair, take_turn};
+use super::harness::{Pair, take_transmit};
 use crate::connection::*;
 use crate::time::Duration;
 use crate::wire::cdc::{Cdc, ConnectionFlags, ProducerFlags};
@@ -100,7 +100,7 @@ fn act(pair: &mut Pair, action: Action) {
     }
 }
 
-/// Copies the urgent octet out; out of line the reader then steps over it.
+/// Copies the urgent byte out; out of line the reader then steps over it.
 fn take_urgent(pair: &mut Pair, s: usize) {
     let side = &mut pair.sides[s];
     if let Ok(urgent) = side.conn.take_urgent() {
@@ -129,9 +129,9 @@ fn wind_down(pair: &mut Pair) {
     for s in &pair.sides {
         assert!(s.conn.is_finished(), "{:?}", s.conn);
         assert_eq!(s.closed_notices, 1);
-        let orderly = s.conn.cause() == Some(CloseCause::Orderly);
-        assert_eq!(s.notices.contains(Notices::TCP_CLOSE), orderly);
-        assert_eq!(s.notices.contains(Notices::RESET), !orderly);
+        let graceful = s.conn.cause() == Some(CloseCause::Orderly);
+        assert_eq!(s.notices.contains(Notices::TCP_CLOSE), graceful);
+        assert_eq!(s.notices.contains(Notices::RESET), !graceful);
     }
 }
 
@@ -244,19 +244,19 @@ proptest! {
     }
 }
 
-/// Executes the work of side 0 against memory that nobody reads.
+/// Executes the work of side 0 against memory that no side reads.
 fn hostile_poll(pair: &mut Pair) {
     let (now, cfg) = (pair.now, pair.cfg);
     for _ in 0..4 {
         let peer = pair.conn(0).tx.peer;
-        let Some(turn) = take_turn(pair.conn(0), now, &cfg) else {
+        let Some(transmit) = take_transmit(pair.conn(0), now, &cfg) else {
             return;
         };
-        for write in turn.writes {
+        for write in transmit.writes {
             let offset = u32::try_from(write.address).expect("in the element");
             assert!(offset >= peer.base() && offset + write.len() <= peer.end());
         }
-        pair.sides[0].done.push_back(turn.record);
+        pair.sides[0].done.push_back(transmit.record);
     }
     panic!("endless work");
 }

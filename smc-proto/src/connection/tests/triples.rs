@@ -1,7 +1,7 @@
 //! Every cursor that a peer can send, in every state of a small ring, against
 //! 64-bit totals.
 
-use super::harness::{params, take_turn};
+use super::harness::{params, take_transmit};
 use crate::config::ConnectionConfig;
 use crate::connection::cursor::{Position, Ring};
 use crate::connection::*;
@@ -73,19 +73,19 @@ fn every_producer_cursor_in_every_state_of_the_reader() {
         let usable = u64::from(ring.usable());
         let fresh = Connection::new(&params(ring, ring, 16), &CFG);
         let far = usable * 65_533;
-        for told in (0..=2 * usable).chain(far..=far + 4 * usable) {
-            for consumed in told..=told + usable {
-                for received in consumed..=told + usable {
+        for sent in (0..=2 * usable).chain(far..=far + 4 * usable) {
+            for consumed in sent..=sent + usable {
+                for received in consumed..=sent + usable {
                     let mut conn = fresh.clone();
-                    conn.rx.published = told;
+                    conn.rx.published = sent;
                     conn.rx.consumed = at(ring, consumed);
                     conn.rx.received = at(ring, received);
                     for (cursor, total) in cursors(ring, conn.rx.received) {
                         let mut conn = conn.clone();
                         let cdc = message(1, cursor, ring.start().cursor);
                         let outcome = conn.on_cdc(NOW, &CFG, &cdc);
-                        let state = (ring, told, consumed, received);
-                        match moves(total, received, told + usable, ring) {
+                        let state = (ring, sent, consumed, received);
+                        match moves(total, received, sent + usable, ring) {
                             Some(more) => {
                                 assert!(
                                     matches!(
@@ -118,7 +118,7 @@ fn every_producer_cursor_in_every_state_of_the_reader() {
     assert_eq!(judged, 2_252_704);
 }
 
-/// A connection that has written `written` octets, of which the peer has read
+/// A connection that has written `written` bytes, of which the peer has read
 /// `consumed`; the number of the next message.
 fn writer(ring: Ring, consumed: u64, written: u64) -> (Connection, u16) {
     let mut conn = Connection::new(&params(ring, ring, 16), &CFG);
@@ -127,8 +127,8 @@ fn writer(ring: Ring, consumed: u64, written: u64) -> (Connection, u16) {
         let left = written - conn.tx.written.total;
         let step = left.min(u64::from(ring.usable()) - (conn.tx.written.total - acknowledged));
         conn.commit(NOW, &CFG, step as u32).unwrap();
-        while let Some(turn) = take_turn(&mut conn, NOW, &CFG) {
-            conn.on_notify_completed(NOW, &CFG, turn.record);
+        while let Some(transmit) = take_transmit(&mut conn, NOW, &CFG) {
+            conn.on_notify_completed(NOW, &CFG, transmit.record);
         }
         acknowledged = conn.tx.written.total.min(consumed);
         let cdc = message(sequence, ring.start().cursor, at(ring, acknowledged).cursor);

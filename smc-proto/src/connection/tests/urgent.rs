@@ -181,7 +181,7 @@ fn a_closed_window_announces_urgent_data_before_it_comes() {
     assert_eq!(pair.sides[0].last_cdc().producer_flags, PU);
     assert_eq!(pair.conn(1).urgent().map(|u| u.ahead), Some(4));
     assert_eq!(pair.recv(1, 8), 5);
-    // An urgent octet may follow one that has just gone.
+    // An urgent byte may follow one that has just gone.
     pair.run();
     assert_eq!(pair.send(0, 8, true), 8);
     pair.run();

@@ -15,7 +15,7 @@ const RTOKEN: RToken = RToken {
     address: 0x1000,
 };
 
-/// An RMB on the first of two links, which the peer was told of there.
+/// An RMB on the first of two links, which was announced to the peer there.
 fn announced() -> (Buffer, Registrable) {
     let mut rmb = Buffer::new(0, DeviceId(0), BufferKind::Rmb, BufferSize::K16, 1);
     let mut open = LinkSet::only(0);

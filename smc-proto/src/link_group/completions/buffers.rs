@@ -1,7 +1,7 @@
 //! Buffers that got memory and keys, or gave them back.
 
 use super::super::buffer::Control;
-use super::super::{Memory, Standing};
+use super::super::{LinkState, Memory};
 use crate::command::BufferKind;
 use crate::engine::Engine;
 use crate::id::{BufferId, LinkId, NONE};
@@ -22,7 +22,7 @@ impl Engine<'_> {
             return;
         }
         let group = b.group;
-        self.poke_buffer(index);
+        self.schedule_buffer(index);
         self.on_buffer_changed(group, index);
         self.on_addition_progress(group);
     }
@@ -63,8 +63,8 @@ impl Engine<'_> {
             if let Some(l) = self.links.at_mut(link) {
                 l.registrations = l.registrations.saturating_sub(1);
             }
-            self.poke_buffer(index);
-            self.poke_link(link);
+            self.schedule_buffer(index);
+            self.schedule_link(link);
         }
     }
 
@@ -72,7 +72,7 @@ impl Engine<'_> {
     pub(crate) fn review_buffers(&mut self, group: u32) {
         let active = self.groups.at(group).is_some_and(|g| g.is_active());
         self.each_buffer(group, |engine, index| {
-            engine.poke_buffer(index);
+            engine.schedule_buffer(index);
             // One that lacked but a link that is gone can be given out again: all that wait
             // for one are woken below.
             if active {
@@ -107,13 +107,13 @@ impl Engine<'_> {
                 if b.users == 0 {
                     self.buffers.set_deadline(index, Some(self.core.now));
                 }
-                self.poke_buffer(index);
+                self.schedule_buffer(index);
                 return;
             }
             Control::Register(position) => {
                 self.end_registration(group, position);
                 if !self.needs_registration(group, position) {
-                    self.poke_buffer(index);
+                    self.schedule_buffer(index);
                     self.on_buffer_changed(group, index);
                     return;
                 }
@@ -123,7 +123,7 @@ impl Engine<'_> {
             Control::Deregister(position) => {
                 b.forget_registration(position);
                 self.end_registration(group, position);
-                self.poke_buffer(index);
+                self.schedule_buffer(index);
                 return;
             }
             Control::Free => {
@@ -140,7 +140,7 @@ impl Engine<'_> {
         self.wake(waiter);
         self.run_wakes();
         self.drop_absent_buffer(index);
-        self.poke_buffer(index);
+        self.schedule_buffer(index);
         self.on_addition_progress(group);
     }
 
@@ -152,12 +152,12 @@ impl Engine<'_> {
             .get(usize::from(position))
             .copied()
             .unwrap_or(NONE);
-        match self.links.at(link).map(|l| l.standing) {
-            Some(Standing::Offered | Standing::Adding) if self.addition(group).link == link => {
+        match self.links.at(link).map(|l| l.link_state) {
+            Some(LinkState::Offered | LinkState::Adding) if self.addition(group).link == link => {
                 self.lose_addition(group);
                 false
             }
-            Some(Standing::Leaving(_)) => self.groups.at(group).is_none_or(|g| g.is_ending()),
+            Some(LinkState::Leaving(_)) => self.groups.at(group).is_none_or(|g| g.is_ending()),
             _ => true,
         }
     }
@@ -172,6 +172,6 @@ impl Engine<'_> {
         if let Some(l) = self.links.at_mut(link) {
             l.registrations = l.registrations.saturating_sub(1);
         }
-        self.poke_link(link);
+        self.schedule_link(link);
     }
 }

@@ -3,7 +3,7 @@
 use super::super::{Link, SendKind};
 use crate::connection::{CdcOutcome, NotifyRecord};
 use crate::connection_record::{ConnectionRecord, Pending, Phase};
-use crate::data_path::{DataPath, Rest};
+use crate::data_path::{DataPath, Deferred};
 use crate::engine::{Core, Engine};
 use crate::id::{LinkId, NONE, WrId};
 use crate::planted::PlantedBug;
@@ -15,20 +15,20 @@ use crate::wire::types::AlertToken;
 impl DataPath<'_> {
     //= LLC-006
     #[inline(always)]
-    pub(crate) fn on_received(&mut self, link: LinkId, payload: &[u8]) -> Rest {
+    pub(crate) fn on_received(&mut self, link: LinkId, payload: &[u8]) -> Deferred {
         let now = self.core.now;
         let Some(l) = self.links.live_mut(link.index, link.generation) else {
-            return Rest::Nothing;
+            return Deferred::Nothing;
         };
         l.last_received = now;
         let group = l.group;
         //= CLC-001
         if payload.first() != Some(&CDC_TYPE) {
-            return Rest::Llc(link.index);
+            return Deferred::Llc(link.index);
         }
         match CdcOctets::of(payload) {
             Ok(cdc) => self.on_cdc(group, cdc),
-            Err(_) => Rest::Violation(link.index),
+            Err(_) => Deferred::Violation(link.index),
         }
     }
 
@@ -36,20 +36,20 @@ impl DataPath<'_> {
     //= CDC-032
     //= V2-215
     #[inline(always)]
-    fn on_cdc(&mut self, group: u32, cdc: CdcOctets<'_>) -> Rest {
+    fn on_cdc(&mut self, group: u32, cdc: CdcOctets<'_>) -> Deferred {
         let core = &mut *self.core;
         if core.config.connection.planted(PlantedBug::WalkAll) {
             (0..self.connections.capacity()).for_each(|_| core.step());
         }
         // Most messages are for the same connection as the one before.
-        let conn = core.last_heard;
+        let conn = core.last_receiver;
         let token = cdc.alert_token();
         if self
             .connections
             .at(conn)
             .is_some_and(|record| record.is_receiver(group, token))
         {
-            return self.hear(conn, cdc);
+            return self.on_cdc_of(conn, cdc);
         }
         let (core, connections, links) = self.parts();
         on_cdc_for_another(core, connections, links, group, cdc)
@@ -57,15 +57,15 @@ impl DataPath<'_> {
 
     /// A CDC message for this connection.
     #[inline(always)]
-    fn hear(&mut self, conn: u32, cdc: CdcOctets<'_>) -> Rest {
+    fn on_cdc_of(&mut self, conn: u32, cdc: CdcOctets<'_>) -> Deferred {
         let Some(record) = self.connections.at_mut(conn) else {
-            return Rest::Nothing;
+            return Deferred::Nothing;
         };
         let Some(connection) = record.connection.as_mut() else {
-            return Rest::Nothing;
+            return Deferred::Nothing;
         };
         let core = &mut *self.core;
-        let outcome = connection.on_cdc_octets(core.now, &core.config.connection, cdc);
+        let outcome = connection.on_cdc_bytes(core.now, &core.config.connection, cdc);
         count_outcome(&mut core.statistics, outcome);
         let readable = connection.take_readable();
         let settled = connection.is_settled();
@@ -76,7 +76,7 @@ impl DataPath<'_> {
                 .push_back(&mut self.connections, conn);
         }
         if settled {
-            return Rest::Nothing;
+            return Deferred::Nothing;
         }
         self.after_connection(conn)
     }
@@ -84,9 +84,9 @@ impl DataPath<'_> {
     /// A SEND completed, and with it all before it on its link: most often none,
     /// and it was a CDC message.
     #[inline(always)]
-    pub(crate) fn on_sent(&mut self, link: LinkId, wr_id: WrId) -> Rest {
+    pub(crate) fn on_sent(&mut self, link: LinkId, wr_id: WrId) -> Deferred {
         let Some(l) = self.links.live_mut(link.index, link.generation) else {
-            return Rest::Nothing;
+            return Deferred::Nothing;
         };
         // A link that leaves may have become quiet.
         let Some(SendKind::Notify {
@@ -95,37 +95,37 @@ impl DataPath<'_> {
             record,
         }) = l.in_flight.front(wr_id.0).filter(|_| l.is_active())
         else {
-            return Rest::Sends(link.index);
+            return Deferred::Sends(link.index);
         };
         // A link with a free slot is on its device's list already if it wants to.
         let was_full = !l.has_free_slot();
         l.in_flight.pop();
         self.core.step();
-        let rest = self.on_notify_sent(index, generation, record);
+        let deferred = self.on_notify_sent(index, generation, record);
         if was_full {
-            self.poke_link(link.index);
+            self.schedule_link(link.index);
         }
-        rest
+        deferred
     }
 
     /// The CDC message of a connection completed.
     #[inline(always)]
-    fn on_notify_sent(&mut self, index: u32, generation: u32, record: NotifyRecord) -> Rest {
+    fn on_notify_sent(&mut self, index: u32, generation: u32, record: NotifyRecord) -> Deferred {
         let now = self.core.now;
         let Some(owner) = self.connections.live_mut(index, generation) else {
-            return Rest::Nothing;
+            return Deferred::Nothing;
         };
         let active = owner.phase == Phase::Active;
         let Some(connection) = owner.connection.as_mut() else {
-            return Rest::Nothing;
+            return Deferred::Nothing;
         };
         connection.on_notify_completed(now, &self.core.config.connection, record);
         if active && connection.is_settled() {
-            return Rest::Nothing;
+            return Deferred::Nothing;
         }
         match self.after_connection(index) {
-            Rest::Nothing if !active => Rest::Idle(index),
-            rest => rest,
+            Deferred::Nothing if !active => Deferred::Idle(index),
+            deferred => deferred,
         }
     }
 }
@@ -138,7 +138,7 @@ fn on_cdc_for_another(
     links: Pool<'_, Link>,
     group: u32,
     cdc: CdcOctets<'_>,
-) -> Rest {
+) -> Deferred {
     let mut path = DataPath {
         core,
         connections,
@@ -146,8 +146,8 @@ fn on_cdc_for_another(
     };
     let connections = path.connections.reborrow();
     match receiver(path.core, connections, group, cdc.alert_token()) {
-        Ok(conn) => path.hear(conn, cdc),
-        Err(rest) => rest,
+        Ok(conn) => path.on_cdc_of(conn, cdc),
+        Err(deferred) => deferred,
     }
 }
 
@@ -160,13 +160,13 @@ fn receiver(
     connections: Pool<'_, ConnectionRecord>,
     group: u32,
     token: AlertToken,
-) -> Result<u32, Rest> {
+) -> Result<u32, Deferred> {
     let found = core.tokens.as_ref().map(|tokens| tokens.open(token));
     let record = found.and_then(|index| connections.at(index));
     //= CDC-004
     match (found, record) {
         (Some(index), Some(record)) if record.is_receiver(group, token) => {
-            core.last_heard = index;
+            core.last_receiver = index;
             Ok(index)
         }
         // The data outran the Confirm, or the last answer of the first
@@ -174,15 +174,15 @@ fn receiver(
         //= RENDEZVOUS-033
         //= RENDEZVOUS-050
         (_, Some(record)) if record.token == token && record.group == group => match record.phase {
-            Phase::Rendezvous(handshake) => Err(Rest::Early(handshake)),
+            Phase::Rendezvous(handshake) => Err(Deferred::Early(handshake)),
             _ => {
                 count(&mut core.statistics.cdc_unknown);
-                Err(Rest::Nothing)
+                Err(Deferred::Nothing)
             }
         },
         _ => {
             count(&mut core.statistics.cdc_unknown);
-            Err(Rest::Nothing)
+            Err(Deferred::Nothing)
         }
     }
 }
@@ -214,24 +214,24 @@ impl Engine<'_> {
     }
 
     /// Does what the data path left of a message received.
-    pub(crate) fn finish_received(&mut self, rest: Rest, payload: &[u8]) {
-        match (rest, Cdc::parse(payload)) {
-            (Rest::Llc(link), _) => self.on_llc(link, payload),
-            (Rest::Violation(link), _) => self.violation(link),
-            (Rest::Early(handshake), Ok(cdc)) => {
+    pub(crate) fn finish_received(&mut self, deferred: Deferred, payload: &[u8]) {
+        match (deferred, Cdc::parse(payload)) {
+            (Deferred::Llc(link), _) => self.on_llc(link, payload),
+            (Deferred::Violation(link), _) => self.violation(link),
+            (Deferred::Early(handshake), Ok(cdc)) => {
                 if let Some(h) = self.handshakes.at_mut(handshake) {
                     h.keep_early(&cdc);
                 }
             }
-            _ => self.carry_out(rest),
+            _ => self.execute(deferred),
         }
     }
 
     /// Does what the data path left of a SEND that completed.
-    pub(crate) fn finish_sent(&mut self, rest: Rest, wr_id: WrId) {
-        match rest {
-            Rest::Sends(link) => self.on_sent(link, wr_id),
-            _ => self.carry_out(rest),
+    pub(crate) fn finish_sent(&mut self, deferred: Deferred, wr_id: WrId) {
+        match deferred {
+            Deferred::Sends(link) => self.on_sent(link, wr_id),
+            _ => self.execute(deferred),
         }
     }
 
@@ -252,8 +252,8 @@ impl Engine<'_> {
                     generation,
                     record,
                 } => {
-                    let rest = self.data_path().on_notify_sent(index, generation, record);
-                    self.carry_out(rest);
+                    let deferred = self.data_path().on_notify_sent(index, generation, record);
+                    self.execute(deferred);
                 }
                 SendKind::Request => self.on_request_sent(index),
                 SendKind::Llc => {
@@ -267,14 +267,14 @@ impl Engine<'_> {
                     } else {
                         self.on_request_sent(index);
                     }
-                    self.poke_large(group);
+                    self.schedule_large(group);
                 }
             }
             if number == wr_id.0 {
                 break;
             }
         }
-        self.close_if_quiet(index);
-        self.poke_link(index);
+        self.close_if_drained(index);
+        self.schedule_link(index);
     }
 }

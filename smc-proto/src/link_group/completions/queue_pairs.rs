@@ -11,7 +11,7 @@ use crate::wire::types::{DeleteLinkReason, DiagnosisCode};
 impl Engine<'_> {
     pub(crate) fn set_qp_state(&mut self, index: u32, state: QpState) {
         if let Some(l) = self.links.at_mut(index) {
-            l.under_way = None;
+            l.pending = None;
             l.state = state;
         }
     }
@@ -21,7 +21,7 @@ impl Engine<'_> {
             return;
         };
         self.set_qp_state(index, state);
-        self.poke_link(index);
+        self.schedule_link(index);
         let Some(group) = self.links.at(index).map(|l| l.group) else {
             return;
         };
@@ -34,7 +34,7 @@ impl Engine<'_> {
         }
         if state == QpState::Init {
             // The protection domain exists: buffers can be registered.
-            self.poke_group_buffers(group);
+            self.schedule_group_buffers(group);
         }
         let founder = self.groups.at(group).map_or(NONE, |g| g.founder);
         self.wake(founder);
@@ -42,9 +42,9 @@ impl Engine<'_> {
         self.on_addition_progress(group);
     }
 
-    pub(crate) fn poke_group_buffers(&mut self, group: u32) {
+    pub(crate) fn schedule_group_buffers(&mut self, group: u32) {
         self.each_buffer(group, |engine, index| {
-            engine.poke_buffer(index);
+            engine.schedule_buffer(index);
         });
     }
 
@@ -52,7 +52,7 @@ impl Engine<'_> {
         let group = self.links.at(index).map_or(NONE, |l| l.group);
         if let Some(l) = self.links.at_mut(index) {
             l.state = QpState::Absent;
-            l.under_way = None;
+            l.pending = None;
             l.goal = QpGoal::Gone;
         }
         self.drop_absent_link(index);
@@ -68,7 +68,7 @@ impl Engine<'_> {
             return;
         };
         let (group, goal) = (l.group, l.goal);
-        match l.under_way.take() {
+        match l.pending.take() {
             None => {}
             // Nothing more can be done than to count it as gone.
             Some(QpState::Absent) => self.on_destroyed(index),
@@ -82,7 +82,7 @@ impl Engine<'_> {
                 self.retire_buffers_if_drained(group);
             }
             // The queue pair exists and still has to be drained.
-            Some(QpState::Rtr | QpState::Rts) if goal == QpGoal::Gone => self.poke_link(index),
+            Some(QpState::Rtr | QpState::Rts) if goal == QpGoal::Gone => self.schedule_link(index),
             Some(QpState::Init | QpState::Rtr | QpState::Rts) => self.fail_link(
                 index,
                 DeleteLinkReason::LOST_PATH,

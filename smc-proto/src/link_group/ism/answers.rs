@@ -28,7 +28,7 @@ impl Engine<'_> {
                     if let Some(b) = self.buffers.at_mut(index) {
                         b.on_cleared(0);
                     }
-                    self.poke_buffer(index);
+                    self.schedule_buffer(index);
                     self.list_spare(index);
                 }
             }
@@ -59,7 +59,9 @@ impl Engine<'_> {
             }
             //= D-052
             IsmCompletion::PeerVanished { device, peer } => {
-                self.end_ways(|way| way.device == device && same_device(way.peer, peer));
+                self.end_ism_groups(|ism_peer| {
+                    ism_peer.device == device && same_device(ism_peer.peer, peer)
+                });
             }
             IsmCompletion::Event {
                 device,
@@ -102,11 +104,11 @@ impl Engine<'_> {
         }
     }
 
-    /// A live buffer of SMC-D with this control command under way.
+    /// A live buffer of SMC-D with this control command in flight.
     fn under_control(&self, buffer: BufferId, control: Control) -> Option<u32> {
         let index = self.live_buffer(buffer)?;
         let b = self.buffers.at(index)?;
-        (b.ism.is_some() && b.is_under_way(control)).then_some(index)
+        (b.ism.is_some() && b.is_pending(control)).then_some(index)
     }
 
     /// A buffer got its memory, a DMB with a token.
@@ -120,7 +122,7 @@ impl Engine<'_> {
         match (&mut b.ism, named) {
             (Some(IsmBuffer::Dmb { token, .. }), Some(named)) => {
                 *token = named;
-                // Accept or Confirm tells the peer: nothing is left to agree on.
+                // Accept or Confirm announces it to the peer: nothing is left to agree on.
                 b.agreement = Agreement::Confirmed;
             }
             (Some(IsmBuffer::Source { .. }), None) => {}
@@ -136,7 +138,7 @@ impl Engine<'_> {
             })
         ) {
             // It is still to be bound.
-            self.poke_buffer(index);
+            self.schedule_buffer(index);
         } else {
             self.serve_waiter(index);
         }
@@ -179,17 +181,17 @@ impl Engine<'_> {
             }
         }
         self.list_spare(index);
-        self.poke_buffer(index);
+        self.schedule_buffer(index);
         self.drop_absent_buffer(index);
     }
 
-    /// A buffer is one step further: whoever waits for it looks at it again.
+    /// A buffer is one step further: the rendezvous or RMB exchange that waits is woken.
     fn serve_waiter(&mut self, index: u32) {
         let Some(b) = self.buffers.at_mut(index) else {
             return;
         };
         let waiter = core::mem::replace(&mut b.waiter, NONE);
-        self.poke_buffer(index);
+        self.schedule_buffer(index);
         self.list_spare(index);
         self.wake(waiter);
     }
@@ -211,7 +213,7 @@ impl Engine<'_> {
                 b.retired = true;
                 self.buffers.set_deadline(index, None);
                 self.list_spare(index);
-                self.poke_buffer(index);
+                self.schedule_buffer(index);
             }
             // What cannot be undone counts as undone.
             Control::Free => self.remove_buffer(index),
@@ -227,14 +229,14 @@ impl Engine<'_> {
                 self.wake(waiter);
                 self.run_wakes();
                 self.drop_absent_buffer(index);
-                self.poke_buffer(index);
+                self.schedule_buffer(index);
             }
         }
     }
 
     /// A DMB of this side was signalled.
     //= D-043
-    fn on_signalled(&mut self, buffer: BufferId, octets: &[u8; CDC_ISM_LENGTH]) {
+    fn on_signalled(&mut self, buffer: BufferId, bytes: &[u8; CDC_ISM_LENGTH]) {
         let Some(index) = self.owner_of(buffer) else {
             count(&mut self.core.statistics.cdc_unknown);
             return;
@@ -243,7 +245,7 @@ impl Engine<'_> {
         let Some(record) = self.connections.at_mut(index) else {
             return;
         };
-        let head = CdcIsm::parse(octets, Endianness::NATIVE);
+        let head = CdcIsm::parse(bytes, Endianness::NATIVE);
         let handshake = match record.phase {
             Phase::Active => None,
             Phase::Rendezvous(handshake) => Some(handshake),

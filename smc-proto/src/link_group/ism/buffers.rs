@@ -15,7 +15,7 @@ use crate::wire::types::DmbToken;
 /// How long a DMB is spare before it is unregistered, at most.
 pub(crate) const SPARE_DMB: Duration = Duration::from_secs(1);
 
-/// Most octets of the spare DMBs of one size that a group keeps, and most such DMBs.
+/// Most bytes of the spare DMBs of one size that a group keeps, and most such DMBs.
 const SPARE_DMBS: (u32, u32) = (8 << 20, 64);
 
 /// What a buffer of SMC-D has besides memory.
@@ -45,7 +45,7 @@ pub(crate) enum IsmBuffer {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct PeerDmb {
     pub(crate) token: DmbToken,
-    /// Octets.
+    /// Bytes.
     pub(crate) length: u32,
 }
 
@@ -148,15 +148,15 @@ impl Engine<'_> {
     pub(super) fn next_dmb_command(&mut self, index: u32) -> Option<IsmCommand> {
         let buffer = self.buffer_id(index);
         let (wanted, _) = self.buffer_work(index)?;
-        let way = self.way_of(self.buffers.at(index)?.group);
+        let ism_peer = self.ism_peer_of(self.buffers.at(index)?.group);
         let b = self.buffers.at_mut(index)?;
         let length = b.size.octets();
         let command = match (b.ism?, wanted) {
             (IsmBuffer::Dmb { .. }, Control::Alloc) => IsmCommand::RegisterDmb {
                 buffer,
                 length,
-                peer: way?.peer,
-                vlan: way?.vlan,
+                peer: ism_peer?.peer,
+                vlan: ism_peer?.vlan,
             },
             (IsmBuffer::Dmb { .. }, Control::Clear(_)) => IsmCommand::ClearDmb { buffer },
             (IsmBuffer::Dmb { .. }, _) => IsmCommand::UnregisterDmb { buffer },
@@ -172,7 +172,7 @@ impl Engine<'_> {
                 Control::Register(_),
             ) => IsmCommand::AttachDmb {
                 buffer,
-                peer: way?.peer,
+                peer: ism_peer?.peer,
                 token: target.token,
                 length: target.length,
                 map: mapped,
@@ -208,7 +208,7 @@ impl Engine<'_> {
         *target = Some(dmb);
         *finished = false;
         b.waiter = conn;
-        self.poke_buffer(index);
+        self.schedule_buffer(index);
         true
     }
 
@@ -227,10 +227,10 @@ impl Engine<'_> {
     pub(crate) fn take_back_ism(&mut self, conn: u32, index: u32) {
         let record = self.connections.at(conn);
         let connection = record.and_then(|record| record.connection.as_ref());
-        let orderly = connection.and_then(Connection::cause) == Some(CloseCause::Orderly);
+        let graceful = connection.and_then(Connection::cause) == Some(CloseCause::Orderly);
         let is_finished = connection.is_some_and(Connection::is_peer_finished);
         let keeps = self.planted(PlantedBug::ReuseDmb);
-        let is_enough = orderly && self.has_spare_dmbs(index);
+        let is_enough = graceful && self.has_spare_dmbs(index);
         let Some(b) = self.buffers.at_mut(index) else {
             return;
         };
@@ -238,7 +238,7 @@ impl Engine<'_> {
             None => {}
             Some(IsmBuffer::Dmb { owner, .. }) => {
                 *owner = NONE;
-                b.retired |= (!orderly || is_enough) && !keeps;
+                b.retired |= (!graceful || is_enough) && !keeps;
             }
             Some(IsmBuffer::Source {
                 target,
@@ -270,12 +270,12 @@ impl Engine<'_> {
         else {
             return false;
         };
-        let (mut octets, mut left) = SPARE_DMBS;
+        let (mut bytes, mut left) = SPARE_DMBS;
         let mut at = list.first();
         while let Some(spare) = at {
-            octets = octets.saturating_sub(size.octets());
+            bytes = bytes.saturating_sub(size.octets());
             left = left.saturating_sub(1);
-            if octets < size.octets() || left == 0 {
+            if bytes < size.octets() || left == 0 {
                 return true;
             }
             at = list.next(&mut self.buffers, spare);

@@ -1,7 +1,7 @@
 //! Events of ISM devices, and the end of groups of SMC-D.
 
 use super::super::{Fallback, GroupKind, LinkGroup};
-use super::{IsmWay, Lower, same_device};
+use super::{IsmPeer, Lower, same_device};
 use crate::command::{ISM_VLAN_V2, IsmCommand};
 use crate::config::MAX_DEVICES;
 use crate::engine::Engine;
@@ -21,10 +21,10 @@ impl Engine<'_> {
         let info = EventInfo::from_bits(bits, Endianness::NATIVE);
         match (code, info.kind) {
             //= D-051
-            (SHUTDOWN, _) => self.end_ways(|way| {
-                let vlan = vlan_of(way);
+            (SHUTDOWN, _) => self.end_ism_groups(|ism_peer| {
+                let vlan = vlan_of(ism_peer);
                 let concerned = vlan == ANY_VLAN || info.vlan == ANY_VLAN || vlan == info.vlan;
-                way.device == device && same_device(way.peer, peer) && concerned
+                ism_peer.device == device && same_device(ism_peer.peer, peer) && concerned
             }),
             (TEST, EventInfo::REQUEST) => {
                 let response = EventInfo {
@@ -52,29 +52,29 @@ impl Engine<'_> {
         })
     }
 
-    /// Ends groups of SMC-D without a word to the peer.
-    pub(super) fn end_ways(&mut self, concerned: impl Fn(&IsmWay) -> bool) {
+    /// Ends groups of SMC-D without notifying the peer.
+    pub(super) fn end_ism_groups(&mut self, concerned: impl Fn(&IsmPeer) -> bool) {
         for group in 0..self.groups.capacity() {
-            let way = self.way_of(group);
-            if way.is_some_and(|way| concerned(&way)) {
+            let ism_peer = self.ism_peer_of(group);
+            if ism_peer.is_some_and(|ism_peer| concerned(&ism_peer)) {
                 self.step();
                 self.end_group(group, CloseReason::LinksLost, Fallback::Keep);
             }
         }
     }
 
-    /// Ends a group of SMC-D in order: the peer is told, unless that would end another
+    /// Ends a group of SMC-D gracefully: the peer is notified, unless that would end another
     /// group with it, too.
     //= D-051
     //= D-055
-    pub(crate) fn end_way_in_order(&mut self, group: u32, way: IsmWay) {
+    pub(crate) fn end_ism_groups_gracefully(&mut self, group: u32, ism_peer: IsmPeer) {
         let active = self.groups.at(group).is_some_and(LinkGroup::is_active);
         let alone = !(0..self.groups.capacity()).any(|other| {
             self.step();
             other != group
-                && self
-                    .way_of(other)
-                    .is_some_and(|o| o.device == way.device && same_device(o.peer, way.peer))
+                && self.ism_peer_of(other).is_some_and(|o| {
+                    o.device == ism_peer.device && same_device(o.peer, ism_peer.peer)
+                })
                 && self.groups.at(other).is_some_and(|g| !g.is_ending())
         });
         let link = self.groups.at(group).map(LinkGroup::first_link);
@@ -86,25 +86,25 @@ impl Engine<'_> {
         self.end_group(group, CloseReason::LinksLost, Fallback::Keep);
     }
 
-    /// What the peer is told at the end of a group.
-    pub(super) fn farewell(&self, way: IsmWay) -> IsmCommand {
+    /// The message to the peer at the end of a group.
+    pub(super) fn farewell(&self, ism_peer: IsmPeer) -> IsmCommand {
         let info = EventInfo {
             group: [0; 4],
-            vlan: vlan_of(&way),
+            vlan: vlan_of(&ism_peer),
             kind: EventInfo::REQUEST,
         };
         IsmCommand::SignalEvent {
-            peer: way.peer,
-            vlan: way.vlan,
+            peer: ism_peer.peer,
+            vlan: ism_peer.vlan,
             code: SHUTDOWN,
             info: info.bits(Endianness::NATIVE),
         }
     }
 
-    /// The way of a group of SMC-D.
-    pub(crate) fn way_of(&self, group: u32) -> Option<IsmWay> {
+    /// The peer of a group of SMC-D.
+    pub(crate) fn ism_peer_of(&self, group: u32) -> Option<IsmPeer> {
         match self.groups.at(group)?.kind {
-            GroupKind::SmcD(way) => Some(way),
+            GroupKind::SmcD(ism_peer) => Some(ism_peer),
             GroupKind::SmcR => None,
         }
     }
@@ -112,7 +112,7 @@ impl Engine<'_> {
     /// An ISM device is gone: whatever went through it ends.
     pub(crate) fn forget_ism_device(&mut self, device: DeviceId) {
         if usize::from(device.0) < MAX_DEVICES {
-            self.end_ways(|way| way.device == device);
+            self.end_ism_groups(|ism_peer| ism_peer.device == device);
         }
     }
 }
@@ -120,8 +120,8 @@ impl Engine<'_> {
 /// How an event names the VLAN of a group. In version 2 a group has none, and Linux
 /// names it by that of the TCP connection of its first contact: any is meant then.
 //= D-054
-fn vlan_of(way: &IsmWay) -> u16 {
-    match way.vlan {
+fn vlan_of(ism_peer: &IsmPeer) -> u16 {
+    match ism_peer.vlan {
         Some(ISM_VLAN_V2) => ANY_VLAN,
         vlan => vlan.unwrap_or(0),
     }

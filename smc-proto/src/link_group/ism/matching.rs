@@ -1,9 +1,9 @@
 //! Groups of SMC-D: found, founded, and filled.
 
 use super::super::{
-    Formation, GroupKind, GroupState, Link, LinkGroup, QpGoal, QpState, Role, Standing,
+    Formation, GroupKind, GroupState, Link, LinkGroup, LinkState, QpGoal, QpState, Role,
 };
-use super::{IsmWay, Lower, ism_slot};
+use super::{IsmPeer, Lower, ism_slot};
 use crate::engine::Engine;
 use crate::id::LanId;
 use crate::path::{LocalPath, RoceVersion, Route};
@@ -11,18 +11,18 @@ use crate::version::Terms;
 use crate::wire::types::{Gid, LinkUserId, Mac, Mtu, PeerId, Psn};
 
 impl Engine<'_> {
-    /// The group of a way, one that carries connections rather than one that is being
+    /// The group of a path, one that carries connections rather than one that is being
     /// formed. Who founded it does not matter.
     //= D-034
     //= D-035
-    pub(crate) fn find_way(&mut self, way: IsmWay) -> Option<u32> {
-        let list = *self.core.joinable.get(way.bucket())?;
+    pub(crate) fn find_ism_group(&mut self, ism_peer: IsmPeer) -> Option<u32> {
+        let list = *self.core.joinable.get(ism_peer.bucket())?;
         let mut forming = None;
         let mut next = list.first();
         while let Some(index) = next {
             self.step();
             if let Some(g) = self.groups.at(index)
-                && g.kind == GroupKind::SmcD(way)
+                && g.kind == GroupKind::SmcD(ism_peer)
             {
                 if g.is_active() {
                     return Some(index);
@@ -35,10 +35,15 @@ impl Engine<'_> {
     }
 
     /// A new group of SMC-D, to be formed by a first contact.
-    pub(crate) fn new_way(&mut self, role: Role, way: IsmWay, terms: Terms) -> Option<u32> {
+    pub(crate) fn new_ism_group(
+        &mut self,
+        role: Role,
+        ism_peer: IsmPeer,
+        terms: Terms,
+    ) -> Option<u32> {
         // No part of it is an RNIC's, but the list of work that it stands in.
         let path = LocalPath {
-            device: ism_slot(way.device),
+            device: ism_slot(ism_peer.device),
             port: 0,
             gid_index: 0,
             gid: Gid([0; 16]),
@@ -52,17 +57,17 @@ impl Engine<'_> {
         let mut group = LinkGroup::new(
             role,
             PeerId::default(),
-            way.vlan,
+            ism_peer.vlan,
             path.lan,
             terms,
             Formation::Preparing,
         );
-        group.kind = GroupKind::SmcD(way);
+        group.kind = GroupKind::SmcD(ism_peer);
         group.ring_base = 0;
         let (group, _) = self.groups.insert(group)?;
         let mut link = Link::new(group, 0, path, Psn::new(0), LinkUserId(0), self.core.now);
         link.lower = Lower::Ism { farewell: false };
-        link.standing = Standing::Active;
+        link.link_state = LinkState::Active;
         (link.state, link.goal) = (QpState::Rts, QpGoal::Rts);
         let Some((link, _)) = self.links.insert(link) else {
             self.groups.remove(group);
@@ -79,7 +84,7 @@ impl Engine<'_> {
 
     /// The first contact of a group of SMC-D is over: there is nothing to be confirmed.
     //= D-035
-    pub(crate) fn way_formed(&mut self, group: u32) {
+    pub(crate) fn ism_group_formed(&mut self, group: u32) {
         let forming = self
             .groups
             .at(group)
@@ -92,9 +97,9 @@ impl Engine<'_> {
 
 impl LinkGroup {
     /// What a buffer of this group has besides memory.
-    pub(crate) const fn way(&self) -> Option<IsmWay> {
+    pub(crate) const fn ism_peer(&self) -> Option<IsmPeer> {
         match self.kind {
-            GroupKind::SmcD(way) => Some(way),
+            GroupKind::SmcD(ism_peer) => Some(ism_peer),
             GroupKind::SmcR => None,
         }
     }

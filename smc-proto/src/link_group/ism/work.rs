@@ -28,7 +28,7 @@ impl Engine<'_> {
             self.unlist_buffer(buffer);
         }
         while let Some(link) = self.core.devices.get(slot)?.links.first() {
-            if let Some(command) = self.next_way_command(link) {
+            if let Some(command) = self.next_ism_command(link) {
                 return Some(command);
             }
             self.unlist_link(link);
@@ -36,27 +36,27 @@ impl Engine<'_> {
         None
     }
 
-    fn next_way_command(&mut self, link: u32) -> Option<IsmCommand> {
+    fn next_ism_command(&mut self, link: u32) -> Option<IsmCommand> {
         let l = self.links.at(link)?;
         if l.state == QpState::Drained {
-            let way = self.way_of(l.group)?;
+            let ism_peer = self.ism_peer_of(l.group)?;
             let farewell = l.lower == Lower::Ism { farewell: true };
-            let command = farewell.then(|| self.farewell(way));
+            let command = farewell.then(|| self.farewell(ism_peer));
             self.on_destroyed(link);
             return command;
         }
-        if l.turn.is_none() {
-            self.open_turn(link)?;
+        if l.transmit.is_none() {
+            self.open_transmit(link)?;
         }
         self.next_step(link)
     }
 
-    /// The next step of the turn of a connection: its octets, unless they are where they
+    /// The next step of the transmit of a connection: its bytes, unless they are where they
     /// belong already, then the message.
     //= D-045
     fn next_step(&mut self, link: u32) -> Option<IsmCommand> {
         let state = self.links.at_mut(link)?;
-        let open = state.turn.as_mut()?;
+        let open = state.transmit.as_mut()?;
         let conn = open.conn();
         let in_place = self
             .connections
@@ -80,7 +80,7 @@ impl Engine<'_> {
             });
         }
         let (buffer, payload, goes_on) = (open.buffer(), open.payload(), open.goes_on);
-        state.turn = None;
+        state.transmit = None;
         let sent = state.in_flight.pop();
         let wanted = state.wants_device();
         self.data_path().rotate_link(link, wanted, goes_on);

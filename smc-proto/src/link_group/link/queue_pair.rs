@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The next command is whatever leads from the state towards the goal; one is
-//! under way at a time.
+//! in flight at a time.
 
 use super::Link;
 use crate::command::RdmaCommand;
@@ -35,16 +35,16 @@ pub(crate) enum QpGoal {
 }
 
 impl Link {
-    /// The control command that leads towards the goal, if none is under way.
+    /// The control command that leads towards the goal, if none is in flight.
     #[inline]
     pub(crate) fn next_control(&mut self, link: LinkId) -> Option<RdmaCommand> {
-        if self.under_way.is_some() || self.is_usable() {
+        if self.pending.is_some() || self.is_usable() {
             return None;
         }
         self.next_transition(link)
     }
 
-    /// Octets of each receive: the longest LLC message.
+    /// Bytes of each receive: the longest LLC message.
     //= V2-163
     const fn receive_size(&self) -> u32 {
         if self.is_v2() {
@@ -90,14 +90,14 @@ impl Link {
             }
             _ => return None,
         };
-        self.under_way = Some(leads_to);
+        self.pending = Some(leads_to);
         Some(command)
     }
 
     /// Whether [`Link::next_control`] would give a command.
     #[inline]
     pub(crate) fn wants_control(&self) -> bool {
-        self.under_way.is_none() && !self.is_usable() && self.wants_transition()
+        self.pending.is_none() && !self.is_usable() && self.wants_transition()
     }
 
     #[inline(never)]

@@ -11,7 +11,7 @@
 //!    active                   ◄────────── reply ──────  active
 //! ```
 //!
-//! In version 2 there are no CONTINUATIONs: ADD LINK tells of all RMBs, which are
+//! In version 2 there are no CONTINUATIONs: ADD LINK announces all RMBs, which are
 //! registered on the new link before it is sent, and follows CONFIRM LINK at once.
 //!
 //! Until the reply to ADD LINK the server's link is an offer that costs a queue
@@ -41,12 +41,12 @@ pub(crate) struct Addition {
     /// The new link.
     pub(crate) link: u32,
     /// The link that carries everything but CONFIRM LINK (LLC-033).
-    pub(crate) carrier: u32,
-    /// Own RMB to tell of next.
+    pub(crate) via_link: u32,
+    /// Own RMB to announce next.
     pub(crate) next_rmb: u32,
-    /// Own RMBs still to tell of.
+    /// Own RMBs still to be announced.
     pub(crate) left: u8,
-    /// RMBs the peer has still to tell of, once it said so.
+    /// RMBs the peer still has to announce, once it gave their number.
     pub(crate) peer_left: Option<u8>,
     /// CONTINUATIONs received.
     pub(crate) rounds: u8,
@@ -76,7 +76,7 @@ impl Addition {
     pub(crate) const IDLE: Self = Self {
         stage: AddingStage::Idle,
         link: NONE,
-        carrier: NONE,
+        via_link: NONE,
         next_rmb: NONE,
         left: 0,
         peer_left: None,
@@ -105,7 +105,7 @@ impl Addition {
     }
 
     pub(crate) fn fingerprint<H: Hasher>(&self, now: Instant, hasher: &mut H) {
-        (self.stage, self.link, self.carrier, self.next_rmb).hash(hasher);
+        (self.stage, self.link, self.via_link, self.next_rmb).hash(hasher);
         (self.left, self.peer_left, self.rounds, self.unwanted).hash(hasher);
         self.asked_on.hash(hasher);
         until(self.deadline, now).hash(hasher);

@@ -1,6 +1,6 @@
 //! The end of a group in order: DELETE LINK of all links, or of the last one.
 
-use super::super::standing::{Standing, Word};
+use super::super::link_state::{DeletionProgress, LinkState};
 use super::super::{Fallback, GroupState, Role, SendKind};
 use super::{Flow, Formation};
 use crate::engine::Engine;
@@ -10,16 +10,16 @@ use crate::wire::llc::{DeleteLink, DeleteLinkFlags, LlcMessage};
 use crate::wire::types::{DeleteLinkReason, LinkNumber};
 
 impl Engine<'_> {
-    /// Ends a group in order: the server says so and frees its end once that left and
-    /// the client has been heard, the client asks the server to (LINK-032, LINK-034).
+    /// Ends a group in order: the server sends DELETE LINK, and frees its end once that left and
+    /// the client has answered, the client asks the server to (LINK-032, LINK-034).
     //= LINK-034
     //= CLOSE-038
     pub(crate) fn delete_group(&mut self, group: u32) {
         let Some(g) = self.groups.at(group) else {
             return;
         };
-        if let Some(way) = g.way() {
-            self.end_way_in_order(group, way);
+        if let Some(ism_peer) = g.ism_peer() {
+            self.end_ism_groups_gracefully(group, ism_peer);
             return;
         }
         if matches!(
@@ -29,13 +29,19 @@ impl Engine<'_> {
             // It is said already; saying it again would put off the end.
             return;
         }
-        let carrier = self.carrier(group, NONE);
-        if !g.is_active() || carrier == NONE {
+        let via_link = self.link_for_llc(group, NONE);
+        if !g.is_active() || via_link == NONE {
             self.end_group(group, CloseReason::LinksLost, Fallback::Keep);
             return;
         }
         // First of all, so that nothing else starts when the addition is over.
-        self.set_group_flow(group, Flow::DeleteGroup { all: true, carrier });
+        self.set_group_flow(
+            group,
+            Flow::DeleteGroup {
+                all: true,
+                via_link,
+            },
+        );
         self.abandon_addition(group, false);
         self.withdraw_group(group);
         let message = LlcMessage::DeleteLink(DeleteLink {
@@ -45,18 +51,18 @@ impl Engine<'_> {
             link: LinkNumber(0),
             reason: DeleteLinkReason::PROGRAM,
         });
-        self.request(carrier, &message);
+        self.request(via_link, &message);
     }
 
-    /// The server has said that the group ends, and may free its end. Of a group without
-    /// connections it hears out the client first, which says it, too.
+    /// Whether the server has announced that the group ends, and may free its end. Of a group without
+    /// connections it waits for the client first, which sends it, too.
     pub(super) fn bid_farewell(&mut self, group: u32) {
         let wait = self.core.config.timeouts.group_farewell;
         let until = self.now().after(wait);
         match self.groups.at_mut(group) {
             Some(g) if g.members.is_empty() && !wait.is_zero() => {
-                let carrier = g.flow.carrier();
-                g.flow = Flow::Farewell { carrier };
+                let via_link = g.flow.via_link();
+                g.flow = Flow::Farewell { via_link };
                 g.flow_deadline = Some(until);
                 self.arm_group(group);
             }
@@ -65,12 +71,16 @@ impl Engine<'_> {
     }
 
     /// Whether the deletion of a group was posted, and its completion may be late.
-    pub(super) fn has_said_farewell(&self, group: u32) -> bool {
+    pub(super) fn has_sent_farewell(&self, group: u32) -> bool {
         let flow = self.groups.at(group).map(|g| g.flow);
-        let Some(Flow::DeleteGroup { all: true, carrier }) = flow else {
+        let Some(Flow::DeleteGroup {
+            all: true,
+            via_link,
+        }) = flow
+        else {
             return false;
         };
-        self.links.at(carrier).is_some_and(|l| l.request.is_none())
+        self.links.at(via_link).is_some_and(|l| l.request.is_none())
     }
 
     pub(super) fn set_group_flow(&mut self, group: u32, flow: Flow) {
@@ -92,7 +102,7 @@ impl Engine<'_> {
         if let Some(g) = self.groups.at_mut(group) {
             g.flow = Flow::DeleteGroup {
                 all: false,
-                carrier: link,
+                via_link: link,
             };
             g.flow_deadline = Some(deadline);
         }
@@ -112,7 +122,7 @@ impl Engine<'_> {
             group,
             Flow::DeleteGroup {
                 all: false,
-                carrier: target,
+                via_link: target,
             },
         );
         // A link that is only being added cannot take its place any more.
@@ -129,7 +139,7 @@ impl Engine<'_> {
     /// answered the deletion of its last link may now free it (LLC-049).
     //= LLC-049
     pub(crate) fn on_llc_sent(&mut self, link: u32, group: u32) {
-        self.close_if_quiet(link);
+        self.close_if_drained(link);
         let Some(g) = self.groups.at_mut(group) else {
             return;
         };
@@ -145,13 +155,13 @@ impl Engine<'_> {
         }
         let Flow::DeleteGroup {
             all: false,
-            carrier,
+            via_link,
         } = g.flow
         else {
             return;
         };
         let answered = g.role == Role::Client;
-        let pending = self.links.at(carrier).is_some_and(|l| {
+        let pending = self.links.at(via_link).is_some_and(|l| {
             !l.replies.is_empty() || l.in_flight.iter().any(|kind| kind == SendKind::Llc)
         });
         if answered && !pending {
@@ -160,10 +170,11 @@ impl Engine<'_> {
     }
 
     /// Ends all talk about the links of a group that ends.
-    pub(crate) fn settle_all(&mut self, group: u32) {
+    pub(crate) fn conclude_all(&mut self, group: u32) {
         for index in self.links_of(group) {
             if let Some(l) = self.links.at_mut(index) {
-                l.standing = Standing::failed(DeleteLinkReason::PROGRAM, Word::Settled);
+                l.link_state =
+                    LinkState::failed(DeleteLinkReason::PROGRAM, DeletionProgress::Agreed);
                 self.arm_link(index);
             }
         }

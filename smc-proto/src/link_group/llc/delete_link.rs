@@ -1,6 +1,6 @@
 //! DELETE LINK as it arrives.
 
-use super::super::standing::{Standing, Word};
+use super::super::link_state::{DeletionProgress, LinkState};
 use super::super::{Fallback, GroupState, Role};
 use super::Flow;
 use crate::engine::Engine;
@@ -21,11 +21,11 @@ impl Engine<'_> {
                 self.end_group(group, CloseReason::LinksLost, Fallback::Keep);
             }
             // Its answer is here before the completion of what it answers.
-            (Role::Server, true) if self.has_said_farewell(group) => {
-                let carrier = g.flow.carrier();
-                self.set_group_flow(group, Flow::Farewell { carrier });
+            (Role::Server, true) if self.has_sent_farewell(group) => {
+                let via_link = g.flow.via_link();
+                self.set_group_flow(group, Flow::Farewell { via_link });
             }
-            // The client asks for what is under way: its request crossed ours, or
+            // The client asks for what is in flight: its request crossed ours, or
             // it repeats itself, which must not put off the end (reliability H17).
             //= LLCSER-020
             (Role::Server, _) if g.flow.ends_group() => {}
@@ -59,7 +59,7 @@ impl Engine<'_> {
             return;
         }
         let target = self.link_by_number(group, request.link);
-        let Some(standing) = self.links.at(target).map(|l| l.standing) else {
+        let Some(link_state) = self.links.at(target).map(|l| l.link_state) else {
             let first = self.groups.at(group).map_or(NONE, |g| g.first_link());
             if self
                 .links
@@ -76,14 +76,14 @@ impl Engine<'_> {
             self.answer_delete_link(link, request, DeleteLinkReason::UNKNOWN_LINK);
             return;
         };
-        let last = self.carrier(group, target) == NONE;
-        match standing {
-            Standing::Leaving(departure) if departure.orderly => {
-                self.leave_in_order(link, target, request);
+        let last = self.link_for_llc(group, target) == NONE;
+        match link_state {
+            LinkState::Leaving(removal) if removal.graceful => {
+                self.leave_gracefully(link, target, request);
             }
-            Standing::Leaving(_) => {
+            LinkState::Leaving(_) => {
                 self.answer_delete_link(link, request, request.reason);
-                self.settle_departure(target);
+                self.complete_removal(target);
             }
             // The last link: its end is the end of the group (AMB-42).
             _ if last && self.groups.at(group).is_some_and(|g| !g.is_active()) => {
@@ -92,8 +92,8 @@ impl Engine<'_> {
             _ if last => self.answer_last_delete_link(link, group, request),
             _ => {
                 // The reply may be on the very link, which therefore works.
-                self.depart(target, request.reason, true);
-                self.leave_in_order(link, target, request);
+                self.begin_removal(target, request.reason, true);
+                self.leave_gracefully(link, target, request);
             }
         }
     }
@@ -102,39 +102,39 @@ impl Engine<'_> {
     /// server, which closes the link on the answer, cuts nothing off.
     //= LLC-047
     //= LLC-048
-    fn leave_in_order(&mut self, link: u32, target: u32, request: &DeleteLink) {
+    fn leave_gracefully(&mut self, link: u32, target: u32, request: &DeleteLink) {
         if !request.flags.contains(DeleteLinkFlags::ORDERLY) {
             self.answer_delete_link(link, request, request.reason);
-            self.settle_departure(target);
+            self.complete_removal(target);
             if target != link {
                 self.close_link(target);
             }
             return;
         }
         if let Some(l) = self.links.at_mut(target)
-            && let Standing::Leaving(departure) = &mut l.standing
+            && let LinkState::Leaving(removal) = &mut l.link_state
         {
-            departure.reason = request.reason;
-            departure.word = Word::Owed { carrier: link };
+            removal.reason = request.reason;
+            removal.progress = DeletionProgress::ReplyDue { via_link: link };
         }
-        self.quiet_link(target);
-        self.close_if_quiet(target);
+        self.drain_link(target);
+        self.close_if_drained(target);
     }
 
     /// Gives the answer that a client owes for a link.
-    pub(crate) fn answer_when_quiet(&mut self, target: u32, carrier: u32) {
+    pub(crate) fn reply_when_drained(&mut self, target: u32, via_link: u32) {
         let Some(l) = self.links.at(target) else {
             return;
         };
-        let (number, departure) = (l.number, l.standing.departure());
+        let (number, removal) = (l.number, l.link_state.removal());
         let reply = LlcMessage::DeleteLink(DeleteLink {
             reply: true,
             flags: DeleteLinkFlags::ORDERLY,
             link: number,
-            reason: departure.map_or(DeleteLinkReason::PROGRAM, |d| d.reason),
+            reason: removal.map_or(DeleteLinkReason::PROGRAM, |d| d.reason),
         });
-        self.reply(carrier, &reply);
-        self.settle_departure(target);
+        self.reply(via_link, &reply);
+        self.complete_removal(target);
     }
 
     /// The client asks for the end of a link.
@@ -170,7 +170,7 @@ impl Engine<'_> {
             return;
         }
         let target = self.link_by_number(group, request.link);
-        let Some(standing) = self.links.at(target).map(|l| l.standing) else {
+        let Some(link_state) = self.links.at(target).map(|l| l.link_state) else {
             let first = self.groups.at(group).map_or(NONE, |g| g.first_link());
             if self
                 .links
@@ -185,15 +185,15 @@ impl Engine<'_> {
             self.answer_delete_link(link, request, DeleteLinkReason::UNKNOWN_LINK);
             return;
         };
-        if let Standing::Leaving(departure) = standing {
+        if let LinkState::Leaving(removal) = link_state {
             // Being cleaned up already; but it does not work any more.
             //= LLC-053
-            if departure.orderly && !request.flags.contains(DeleteLinkFlags::ORDERLY) {
+            if removal.graceful && !request.flags.contains(DeleteLinkFlags::ORDERLY) {
                 self.close_link(target);
             }
             return;
         }
-        if self.carrier(group, target) == NONE {
+        if self.link_for_llc(group, target) == NONE {
             self.delete_last_link(group, target, request);
             return;
         }
@@ -201,7 +201,7 @@ impl Engine<'_> {
         if request.flags.contains(DeleteLinkFlags::ORDERLY) {
             self.retire_link(target, request.reason);
         } else {
-            self.depart(target, request.reason, false);
+            self.begin_removal(target, request.reason, false);
         }
     }
 
@@ -235,18 +235,18 @@ impl Engine<'_> {
             {
                 self.conclude_deletion(group, link);
             }
-            _ if g.role == Role::Client => self.hear_unknown_link(group, reply),
+            _ if g.role == Role::Client => self.on_unknown_link(group, reply),
             _ => {}
         }
     }
 
     /// The server answers a request itself only if it has no such link any more.
     //= LLC-056
-    fn hear_unknown_link(&mut self, group: u32, reply: &DeleteLink) {
+    fn on_unknown_link(&mut self, group: u32, reply: &DeleteLink) {
         let link = self.link_by_number(group, reply.link);
-        let departure = self.links.at(link).and_then(|l| l.standing.departure());
-        if departure.is_some_and(|d| d.word.is_given()) {
-            self.quiet_link(link);
+        let removal = self.links.at(link).and_then(|l| l.link_state.removal());
+        if removal.is_some_and(|d| d.progress.is_requested()) {
+            self.drain_link(link);
             self.conclude_deletion(group, link);
         }
     }
@@ -261,7 +261,7 @@ impl Engine<'_> {
         if !l.is_active() || self.groups.at(group).is_none_or(|g| !g.is_active()) {
             return;
         }
-        if self.carrier(group, link) == NONE {
+        if self.link_for_llc(group, link) == NONE {
             self.delete_group(group);
         } else {
             //= FAILOVER-022

@@ -18,7 +18,7 @@ pub(crate) enum Flow {
     ConfirmRkey {
         buffer: u32,
         attempts: u8,
-        carrier: u32,
+        via_link: u32,
         /// Links it is announced for.
         links: LinkSet,
         /// Of these, the ones for CONTINUATIONs.
@@ -32,35 +32,35 @@ pub(crate) enum Flow {
     /// DELETE RKEY for this RMB.
     DeleteRkey {
         buffer: u32,
-        carrier: u32,
+        via_link: u32,
     },
     /// Server: DELETE LINK for this link.
     DeleteLink {
         link: u32,
-        carrier: u32,
+        via_link: u32,
     },
     /// DELETE LINK of the last link or of all; the group ends with the answer.
     DeleteGroup {
         all: bool,
-        carrier: u32,
+        via_link: u32,
     },
-    /// Server: DELETE LINK of all links has left; the group ends with the client's word,
+    /// Server: DELETE LINK of all links has left; the group ends with the client's reply,
     /// or at the deadline.
     Farewell {
-        carrier: u32,
+        via_link: u32,
     },
 }
 
 impl Flow {
     /// The link that carries it.
-    pub(super) const fn carrier(self) -> u32 {
+    pub(super) const fn via_link(self) -> u32 {
         match self {
             Self::Idle | Self::RetryConfirmRkey { .. } => NONE,
-            Self::ConfirmRkey { carrier, .. }
-            | Self::DeleteRkey { carrier, .. }
-            | Self::DeleteLink { carrier, .. }
-            | Self::DeleteGroup { carrier, .. }
-            | Self::Farewell { carrier } => carrier,
+            Self::ConfirmRkey { via_link, .. }
+            | Self::DeleteRkey { via_link, .. }
+            | Self::DeleteLink { via_link, .. }
+            | Self::DeleteGroup { via_link, .. }
+            | Self::Farewell { via_link } => via_link,
         }
     }
 
@@ -171,7 +171,7 @@ impl Engine<'_> {
             return;
         };
         let flow = g.flow;
-        if flow == Flow::Idle || flow.carrier() != link {
+        if flow == Flow::Idle || flow.via_link() != link {
             return;
         }
         g.flow = Flow::Idle;
@@ -232,7 +232,7 @@ impl Engine<'_> {
             return;
         };
         match (g.state, g.flow) {
-            (_, Flow::DeleteLink { link, carrier }) => self.doubt_carrier(link, carrier),
+            (_, Flow::DeleteLink { link, via_link }) => self.test_via_link(link, via_link),
             (_, Flow::Farewell { .. }) => {
                 self.end_group(group, CloseReason::LinksLost, Fallback::Keep);
             }
@@ -247,7 +247,7 @@ impl Engine<'_> {
             //= TIMER-025
             //= TIMER-026
             //= TIMER-028
-            (super::super::GroupState::Active, flow) => self.lose_link(flow.carrier()),
+            (super::super::GroupState::Active, flow) => self.lose_link(flow.via_link()),
             _ => {}
         }
     }

@@ -24,20 +24,20 @@ impl Incoming<'_> {
     }
 }
 
-/// Whether a type octet is one of version 2.
+/// Whether a type byte is one of version 2.
 const fn is_version_2(kind: u8) -> bool {
     kind >> 5 == 1
 }
 
-/// Reads a message of a group; `None` if it is one that nobody has to know.
+/// Reads a message of a group; `None` if its type is optional and unknown.
 //= V2-162
 //= V2-165
-pub(super) fn read(octets: &[u8], is_v2: bool) -> Result<Option<Incoming<'_>>, LlcParseError> {
-    let form_2 = is_v2 && octets.first().is_some_and(|kind| is_version_2(*kind));
+pub(super) fn read(bytes: &[u8], is_v2: bool) -> Result<Option<Incoming<'_>>, LlcParseError> {
+    let form_2 = is_v2 && bytes.first().is_some_and(|kind| is_version_2(*kind));
     let message = if form_2 {
-        LlcMessageV2::parse(octets).map(incoming)
+        LlcMessageV2::parse(bytes).map(incoming)
     } else {
-        LlcMessage::parse(octets).map(|message| match message {
+        LlcMessage::parse(bytes).map(|message| match message {
             LlcMessage::AddLink(link) if is_v2 => Incoming::AddLink(AddLinkV2 {
                 link,
                 extension: None,
@@ -68,16 +68,16 @@ fn incoming(message: LlcMessageV2<'_>) -> Incoming<'_> {
     })
 }
 
-/// A message of version 2 that is known to have 44 octets.
+/// A message of version 2 that is known to have 44 bytes.
 pub(super) fn emit_short(message: &LlcMessageV2<'_>) -> [u8; LLC_LENGTH] {
-    let mut octets = [0; LLC_LENGTH];
+    let mut bytes = [0; LLC_LENGTH];
     // It fits.
-    let _ = message.emit(&mut octets);
-    octets
+    let _ = message.emit(&mut bytes);
+    bytes
 }
 
 impl Engine<'_> {
-    /// A message of 44 octets in the form that the peer of a link understands.
+    /// A message of 44 bytes in the form that the peer of a link understands.
     //= V2-150
     //= V2-152
     pub(crate) fn encode(&self, link: u32, message: &LlcMessage) -> [u8; LLC_LENGTH] {
@@ -88,7 +88,7 @@ impl Engine<'_> {
         //= V2-156
         match message.to_v2() {
             Some(message) => emit_short(&message),
-            // There are none in version 2: three links at most have no more to tell.
+            // There are none in version 2: three links at most fit the first message.
             None => message.emit(),
         }
     }

@@ -17,7 +17,7 @@
 mod client;
 mod server;
 
-use super::super::{Fallback, GroupState, Told};
+use super::super::{Fallback, GroupNotified, GroupState};
 use crate::config::{OnSilence, Timeouts};
 use crate::engine::Engine;
 use crate::event::CloseReason;
@@ -125,7 +125,7 @@ impl Engine<'_> {
                 .is_some_and(|l| l.leads_to(message.gid, message.mac))
     }
 
-    /// The same, and the link by its number.
+    /// Whether CONFIRM LINK describes the peer's end and the number of the link.
     pub(super) fn names_link(&self, link: u32, message: &ConfirmLink) -> bool {
         self.names_peer(link, message)
             && self
@@ -134,7 +134,7 @@ impl Engine<'_> {
                 .is_some_and(|l| l.number == message.link)
     }
 
-    /// Most links of a group as far as this side is concerned, unless release 1 settled
+    /// Most links of a group as far as this side is concerned, unless release 1 decided
     /// it.
     fn own_link_limit(&self, terms: &Terms) -> u8 {
         match terms.version {
@@ -143,12 +143,12 @@ impl Engine<'_> {
         }
     }
 
-    /// What CONFIRM LINK settles for the group's life: eye catchers are left out
+    /// What CONFIRM LINK decides for the group's life: eye catchers are left out
     /// only if both sides have none (decision 3), and the lower limit of links
     /// holds; a client that names none accepts the server's (AMB-21).
     //= LINK-016
     //= LINK-017
-    fn settle_group(&mut self, group: u32, peer: &ConfirmLink) {
+    fn confirm_group(&mut self, group: u32, peer: &ConfirmLink) {
         let Some(terms) = self.groups.at(group).map(|g| g.terms) else {
             return;
         };
@@ -182,7 +182,7 @@ impl Engine<'_> {
             return;
         }
         self.activate_group(group);
-        self.tell_links(group);
+        self.announce_links(group);
         self.announce_first_rmbs(group);
         self.start_flow(group);
     }
@@ -196,7 +196,7 @@ impl Engine<'_> {
         g.state = GroupState::Active;
         g.flow_deadline = None;
         g.decline = None;
-        g.told = Told::Rising;
+        g.notified = GroupNotified::Rising;
         self.core.groups_up.push_back(&mut self.groups, group);
         self.arm_group(group);
         self.wake(founder);

@@ -1,8 +1,8 @@
-//! Messages of more than 44 octets: ADD LINK of version 2, which tells of all RMBs.
+//! Messages of more than 44 bytes: ADD LINK of version 2, which announces all RMBs.
 //!
 //! They are composed when the adapter fetches them. A Linux peer has one buffer for
-//! what is longer than 44 octets, whichever link it comes on, so that a group has at
-//! most one of them under way.
+//! what is longer than 44 bytes, whichever link it comes on, so that a group has at
+//! most one of them in flight.
 
 use heapless::Vec;
 
@@ -19,14 +19,14 @@ use crate::wire::llc::{LlcMessage, RTokenPair};
 type Pairs = Vec<RTokenPair, { RMBS_PER_GROUP as usize }>;
 
 impl Engine<'_> {
-    /// ADD LINK is to be sent on the carrier of an addition: the server's request or
+    /// ADD LINK has to be sent on the link of an addition: the server's request or
     /// the client's reply.
     pub(super) fn send_large(&mut self, group: u32, reply: bool) {
-        let carrier = self.addition(group).carrier;
-        if let Some(l) = self.links.at_mut(carrier) {
+        let via_link = self.addition(group).via_link;
+        if let Some(l) = self.links.at_mut(via_link) {
             l.large = Some(reply);
         }
-        self.poke_link(carrier);
+        self.schedule_link(via_link);
     }
 
     /// Whether a large message may leave now.
@@ -35,9 +35,9 @@ impl Engine<'_> {
         let Some(l) = self.links.at(link).filter(|l| l.large.is_some()) else {
             return false;
         };
-        let under_way = |kind| matches!(kind, SendKind::Large { .. });
+        let pending = |kind| matches!(kind, SendKind::Large { .. });
         self.select_links(l.group, |l| {
-            l.is_usable() && l.in_flight.iter().any(under_way)
+            l.is_usable() && l.in_flight.iter().any(pending)
         })
         .next()
         .is_none()
@@ -51,7 +51,7 @@ impl Engine<'_> {
         let l = self.links.at_mut(link)?;
         let reply = l.large.take()?;
         let length = self.with_large(link, reply, |message| message.encoded_len())?;
-        self.announce_told(link);
+        self.announce_listed(link);
         if !reply {
             self.on_request_posted(link);
         }
@@ -78,10 +78,10 @@ impl Engine<'_> {
     }
 
     /// A large message left, or its link is lost: the next one may go.
-    pub(crate) fn poke_large(&mut self, group: u32) {
+    pub(crate) fn schedule_large(&mut self, group: u32) {
         for index in self.links_of(group) {
             if self.links.at(index).is_some_and(|l| l.large.is_some()) {
-                self.poke_link(index);
+                self.schedule_link(index);
             }
         }
     }
@@ -97,7 +97,7 @@ impl Engine<'_> {
     ) -> Option<T> {
         let group = self.links.at(link)?.group;
         let addition = self.addition(group);
-        if addition.carrier != link {
+        if addition.via_link != link {
             return None;
         }
         let Some(LlcMessage::AddLink(message)) = self.own_end(addition.link, reply) else {
@@ -105,11 +105,11 @@ impl Engine<'_> {
         };
         let direct = self.links.at(addition.link)?.direct;
         let mut pairs = Pairs::new();
-        self.each_told_rmb(link, |engine, index, carrier, new| {
+        self.each_listed_rmb(link, |engine, index, via_link, new| {
             let Some(buffer) = engine.buffers.at(index) else {
                 return;
             };
-            if let (Some(reference), Some(new)) = (buffer.rtoken(carrier), buffer.rtoken(new)) {
+            if let (Some(reference), Some(new)) = (buffer.rtoken(via_link), buffer.rtoken(new)) {
                 let reference = reference.rkey;
                 // A group has no more RMBs than there is room for.
                 let _ = pairs.push(RTokenPair { reference, new });
@@ -124,10 +124,10 @@ impl Engine<'_> {
     }
 
     /// The RMBs of a large message are known on the new link from now on.
-    fn announce_told(&mut self, link: u32) {
-        self.each_told_rmb(link, |engine, index, carrier, new| {
+    fn announce_listed(&mut self, link: u32) {
+        self.each_listed_rmb(link, |engine, index, via_link, new| {
             if let Some(buffer) = engine.buffers.at_mut(index)
-                && buffer.rtoken(carrier).is_some()
+                && buffer.rtoken(via_link).is_some()
                 && buffer.rtoken(new).is_some()
             {
                 buffer.announced.insert(new);
@@ -136,21 +136,21 @@ impl Engine<'_> {
     }
 
     /// Does something with every RMB that the peer knows, and the positions of the
-    /// carrier and of the new link.
+    /// link of the exchange and of the new link.
     //= V2-185
-    fn each_told_rmb(&mut self, link: u32, mut act: impl FnMut(&mut Self, u32, u8, u8)) {
+    fn each_listed_rmb(&mut self, link: u32, mut act: impl FnMut(&mut Self, u32, u8, u8)) {
         let Some(group) = self.links.at(link).map(|l| l.group) else {
             return;
         };
         let addition = self.addition(group);
         let position = |link| self.links.at(link).map(|l| l.position);
-        let (Some(carrier), Some(new)) = (position(addition.carrier), position(addition.link))
+        let (Some(via_link), Some(new)) = (position(addition.via_link), position(addition.link))
         else {
             return;
         };
         self.each_buffer(group, |engine, index| {
-            if index != NONE && engine.is_announced_rmb(group, index, addition.carrier) {
-                act(engine, index, carrier, new);
+            if index != NONE && engine.is_announced_rmb(group, index, addition.via_link) {
+                act(engine, index, via_link, new);
             }
         });
     }

@@ -93,9 +93,9 @@ impl Engine<'_> {
     }
 
     /// No byte of a link is in flight any more: RMBs that the peer knows on no other link
-    /// are out of its reach, as it was told of them while the others were being added.
+    /// are out of its reach, as they were announced while the others were being added.
     /// Connections that it still writes to end; what is left of the RMBs is announced
-    /// anew, as nothing tells the peer which ones they were.
+    /// anew, as nothing shows the peer which ones they were.
     //= RMB-009
     //= RMB-010
     //= FAILOVER-025
@@ -129,7 +129,7 @@ impl Engine<'_> {
                 .is_some_and(|b| !b.registered().is_empty())
             {
                 engine.announce_rmb(group, index);
-                engine.poke_buffer(index);
+                engine.schedule_buffer(index);
             }
         });
     }

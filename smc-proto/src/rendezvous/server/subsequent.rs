@@ -1,7 +1,7 @@
 //! The Confirm of a connection on a group that exists, and the link it names.
 //!
 //! Links come and go while the client writes it: the Confirm travels over TCP, what
-//! is said of links over RDMA, and neither waits for the other.
+//! is announced of links over RDMA, and neither waits for the other.
 
 use super::State;
 use crate::command::QpAddress;
@@ -9,7 +9,7 @@ use crate::connection_record::Phase;
 use crate::engine::Engine;
 use crate::event::CloseReason;
 use crate::id::NONE;
-use crate::link_group::{Standing, find_remote_rmb};
+use crate::link_group::{LinkState, find_remote_rmb};
 use crate::rendezvous::{FormerLink, PeerEnd};
 
 /// The link that a Confirm names.
@@ -58,7 +58,7 @@ impl Engine<'_> {
     }
 
     fn link_named(&self, handshake: u32, group: u32, confirm: &PeerEnd) -> Option<Named> {
-        // In version 2 the GID alone tells the port.
+        // In version 2 the GID alone names the port.
         //= V2-210
         let v2 = self.groups.at(group).is_some_and(|g| g.terms.is_v2());
         let is_named = |peer: &QpAddress| {
@@ -66,7 +66,7 @@ impl Engine<'_> {
         };
         let present = self
             .select_links(group, |l| {
-                l.standing != Standing::Offered && l.peer.as_ref().is_some_and(is_named)
+                l.link_state != LinkState::Offered && l.peer.as_ref().is_some_and(is_named)
             })
             .next();
         if let Some((index, link)) = present {
@@ -83,8 +83,8 @@ impl Engine<'_> {
             .map(|former| Named::Passing(former.position))
     }
 
-    /// Finds the peer's RMB by its key on a link that nobody uses: whether it is
-    /// known. What is said of such a link teaches nothing new.
+    /// Finds the peer's RMB by its key on a link that no connection uses: whether it is
+    /// known. What is announced of such a link is not new.
     fn recalls_rmb(&mut self, handshake: u32, group: u32, position: u8, confirm: &PeerEnd) -> bool {
         let Some(list) = self.groups.at(group).map(|g| g.remote_rmbs) else {
             return false;

@@ -134,7 +134,7 @@ pub(crate) fn confirm_terms(
     terms.features = extension.features & config.v2.features;
     if technology == Technology::SmcR {
         judge_limits(extension.max_connections, extension.max_links)?;
-        if extension.max_links > config.told_links() {
+        if extension.max_links > config.advertised_links() {
             return Err(DiagnosisCode::MAX_LINKS);
         }
         terms.max_connections = extension.max_connections;

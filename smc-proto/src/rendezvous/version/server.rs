@@ -171,8 +171,8 @@ fn terms_of_v2(config: &Config, proposed: &Proposed, open: Open) -> Result<Terms
     }
     terms.features = v2.features & config.v2.features;
     if open.r2 {
-        terms.max_connections = v2.max_connections.min(config.told_connections());
-        terms.max_links = v2.max_links.min(config.told_links());
+        terms.max_connections = v2.max_connections.min(config.advertised_connections());
+        terms.max_links = v2.max_links.min(config.advertised_links());
         judge_limits(terms.max_connections, terms.max_links)?;
     }
     Ok(terms)

@@ -444,22 +444,22 @@ fn what_is_told_of_limits_is_what_can_be_told() {
     //= V2-027 test
     //= V2-214 test
     let mut own = config(&[]);
-    for (wanted, told) in [(1, 16), (15, 16), (16, 16), (17, 17), (255, 255)] {
+    for (wanted, sent) in [(1, 16), (15, 16), (16, 16), (17, 17), (255, 255)] {
         own.connections_per_group = wanted;
-        assert_eq!(own.told_connections(), told);
+        assert_eq!(own.advertised_connections(), sent);
     }
-    for (wanted, told) in [(0, 1), (1, 1), (2, 2), (3, 2), (8, 2)] {
+    for (wanted, sent) in [(0, 1), (1, 1), (2, 2), (3, 2), (8, 2)] {
         own.max_links = wanted;
-        assert_eq!(own.told_links(), told);
+        assert_eq!(own.advertised_links(), sent);
     }
-    // Bits that nobody has assigned survive reading and writing.
+    // Unassigned bits survive reading and writing.
     let mut p = proposal(OfferedPath::Neither, OfferedPath::SmcR);
     for bits in [0, 1, 0x8000, 0xffff] {
         p.v2_offer.as_mut().unwrap().features = FeatureMask::from_bits_retain(bits);
-        let mut octets = [0; crate::wire::clc::MAX_LENGTH];
+        let mut bytes = [0; crate::wire::clc::MAX_LENGTH];
         let message = crate::wire::clc::ClcMessage::Proposal(p.clone());
-        let length = message.emit(&mut octets).unwrap();
-        let read = crate::wire::clc::ClcMessage::parse(&octets[..length]).unwrap();
+        let length = message.emit(&mut bytes).unwrap();
+        let read = crate::wire::clc::ClcMessage::parse(&bytes[..length]).unwrap();
         let crate::wire::clc::ClcMessage::Proposal(read) = read.0 else {
             panic!("a Proposal was due");
         };
@@ -534,7 +534,7 @@ fn the_client_takes_only_what_it_offered() {
     assert_eq!(refused(all, far, Route::Direct), Code::INDIRECT_MISMATCH);
     assert_eq!(refused(all, far, Route::None), Code::NO_ROUTE);
     assert!(!judge(all, far, Route::Gateway).unwrap().direct);
-    // Release 0 tells no limits, and none is judged.
+    // Release 0 sends no limits, and none is judged.
     let old: fn(&mut FirstContactExtension) = |e| {
         e.release = Release::V2_0;
         (e.max_connections, e.max_links) = (0, 0);

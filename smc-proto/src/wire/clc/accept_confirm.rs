@@ -240,7 +240,7 @@ impl AcceptConfirmV2 {
     }
 }
 
-/// How `Display` tells a first contact.
+/// How `Display` marks a first contact.
 pub(super) const fn contact(first: bool) -> &'static str {
     if first {
         "first-contact"

@@ -50,7 +50,7 @@ struct RawDeclineV1 {
 #[repr(C)]
 struct RawDeclineV2 {
     decline: RawDecline,
-    // Four words of further diagnosis, which nobody fills.
+    // Four words of further diagnosis, which no stack fills.
     reserved: [u8; 16],
     trailer: [u8; 4],
 }

@@ -1,5 +1,5 @@
 //! The first contact extension: what both sides of a version-2 link group
-//! settle once.
+//! agree on once.
 
 use core::fmt;
 
@@ -33,7 +33,7 @@ pub struct FirstContactExtension {
 }
 
 impl Default for FirstContactExtension {
-    /// Release 0, nothing told.
+    /// Release 0, no limits and features.
     fn default() -> Self {
         Self {
             direct: false,
@@ -140,15 +140,15 @@ impl FirstContactExtension {
         if !Self::has_limits_part(self.release, technology) {
             return Some(rest);
         }
-        let told = self.release.has_limits();
+        let stated = self.release.has_limits();
         let raw = RawLimits {
-            max_connections: if told && smcr {
+            max_connections: if stated && smcr {
                 self.max_connections
             } else {
                 0
             },
-            max_links: if told && smcr { self.max_links } else { 0 },
-            features: U16::new(if told { self.features.bits() } else { 0 }),
+            max_links: if stated && smcr { self.max_links } else { 0 },
+            features: U16::new(if stated { self.features.bits() } else { 0 }),
             vendor: [0; 4],
             reserved_44: [0; 8],
         };

@@ -168,7 +168,7 @@ impl ClcHeader {
     /// not looked at.
     ///
     /// Everything that can be known here to be wrong is an error at once, so
-    /// that nobody waits for octets of a message that cannot be.
+    /// that no receiver waits for octets of a message that cannot be.
     ///
     /// # Errors
     /// [`ClcParseError`]: `TooShort`, `EyeCatcher`, `UnknownType`,

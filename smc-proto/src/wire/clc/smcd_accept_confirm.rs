@@ -29,7 +29,7 @@ pub struct SmcdAcceptConfirm {
     pub dmbe_index: u8,
     /// Size of the element.
     pub buffer_size: BufferSize,
-    /// The sender's name for the link group, four octets that nobody checks.
+    /// The sender's name for the link group, four octets that are not checked.
     pub link_id: [u8; 4],
     /// What version 2 adds; `None` in version 1.
     pub v2: Option<SmcdAcceptConfirmV2>,
@@ -78,7 +78,7 @@ const _: () =
     assert!(SMCD_ACCEPT_CONFIRM_V2_LENGTH == size_of::<RawCommon>() + size_of::<RawV2>() + 4);
 
 impl SmcdAcceptConfirm {
-    /// The sender's device; its channel is told in version 2 only.
+    /// The sender's device; its channel is sent in version 2 only.
     #[must_use]
     pub fn device(&self) -> IsmGid {
         let v2 = self.v2.unwrap_or_default();

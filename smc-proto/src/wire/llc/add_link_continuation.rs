@@ -18,7 +18,7 @@ pub struct AddLinkContinuation {
     pub reply: bool,
     /// Number of the link being added.
     pub link: LinkNumber,
-    /// RMBs the sender has left to tell of, those in this message included.
+    /// RMBs the sender still has to announce, those in this message included.
     pub remaining: u8,
     /// The RMBs in this message: two, or as many as remain if that is fewer.
     pub pairs: heapless::Vec<RTokenPair, 2>,

@@ -20,7 +20,7 @@ pub struct ConfirmRkeyContinuation {
     pub reply: bool,
     /// Flags beside R; `RETRY` is not among them.
     pub flags: RkeyFlags,
-    /// Links left to tell of, those in this message included: 1 to
+    /// Links still to be announced, those in this message included: 1 to
     /// [`MAX_OTHER_LINKS`].
     pub remaining: u8,
     /// The RMB on other links: three, or as many as remain if that is fewer.

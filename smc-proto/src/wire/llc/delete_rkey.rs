@@ -18,7 +18,7 @@ pub struct DeleteRkey {
     pub reply: bool,
     /// Flags beside R; `RETRY` is not among them.
     pub flags: RkeyFlags,
-    /// In a negative reply the keys nobody knows, 0x80 for the first.
+    /// In a negative reply the unknown keys, 0x80 for the first.
     pub error_mask: u8,
     /// The RMBs, 1 to 8, each by its key on the link that carries the message.
     pub rkeys: heapless::Vec<RKey, 8>,

@@ -60,7 +60,7 @@ const _: () = assert!(size_of::<RawLinkRToken>() == 13);
 
 /// An entry and its octets.
 ///
-/// Public in a private module: it bounds public types and nobody else has it.
+/// Public in a private module: the trait bounds public types, and no others have it.
 pub trait Entry: Copy + Default {
     /// The octets.
     type Raw: FromBytes + IntoBytes + KnownLayout + Immutable + Unaligned + Copy;
@@ -130,7 +130,7 @@ impl Entry for RKey {
     }
 }
 
-/// The entries at the start of `octets`: as many as are left to tell, but no
+/// The entries at the start of `octets`: as many as are still to be announced, but no
 /// more than fit one message.
 pub(super) fn parse<E: Entry, const N: usize>(octets: &[u8], left: u8) -> heapless::Vec<E, N> {
     // The area has room for N entries, so that this cannot fail.

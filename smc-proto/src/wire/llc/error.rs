@@ -27,7 +27,7 @@ pub enum LlcParseError {
         /// Octets of the message: 45 to 71.
         have: usize,
     },
-    /// A type nobody has to know (high bits 10): to be discarded silently.
+    /// An unknown type that is optional (high bits 10): to be discarded silently.
     UnknownOptional {
         /// The type octet (offset 0).
         kind: u8,

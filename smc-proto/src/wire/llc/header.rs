@@ -34,7 +34,7 @@ impl RawHeader {
     }
 }
 
-/// How `Display` tells a request from a reply.
+/// How `Display` marks a request or a reply.
 pub(super) const fn direction(reply: bool) -> &'static str {
     if reply { "reply" } else { "request" }
 }

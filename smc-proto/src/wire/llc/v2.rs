@@ -1,6 +1,6 @@
 //! LLC messages, version 2: 44 octets or more in a SEND.
 //!
-//! What version 1 has as well is told in the types of version 1. Messages
+//! What version 1 has as well has the types of version 1. Messages
 //! that can be longer than 44 octets borrow their lists, from the octets they
 //! are read from or from the values they are made of.
 //!
@@ -132,8 +132,8 @@ impl<'a> LlcMessageV2<'a> {
         }
     }
 
-    /// Writes the message to the start of `buffer` and tells its length.
-    /// Reserved octets are zero. A list longer than its message can tell is
+    /// Writes the message to the start of `buffer` and returns its length.
+    /// Reserved octets are zero. A list longer than its message can carry is
     /// cut: 507 RTokens, 255 keys or GIDs.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Codes that keep values nobody has assigned yet.
+//! Codes that keep unassigned values.
 
 use core::fmt;
 
@@ -58,8 +58,8 @@ wire_code! {
 wire_code! {
     /// Why an ADD LINK is rejected (RFC 7609 A.3.2, LLC-024), 4 bits.
     AddLinkRejectReason(u8), "1" {
-        /// Not told, as in version 2.
-        NOT_TOLD = 0 => "not told",
+        /// No reason is given, as in version 2.
+        UNSPECIFIED = 0 => "unspecified",
         /// No alternate path.
         NO_ALTERNATE_PATH = 1 => "no alternate path",
         /// MTU not usable.
@@ -72,7 +72,7 @@ wire_code! {
     /// here; version 2 fills them.
     //= V2-070
     PeerOs(u8), "1" {
-        /// Not told.
+        /// No system is named.
         UNKNOWN = 0 => "unknown",
         /// z/OS.
         ZOS = 1 => "z/OS",

@@ -24,7 +24,7 @@ impl Release {
     pub const fn number(self) -> u8 {
         self.0
     }
-    /// Whether limits and features are told in this release.
+    /// Whether limits and features are sent in this release.
     //= V2-008
     #[must_use]
     pub const fn has_limits(self) -> bool {
@@ -45,8 +45,8 @@ impl fmt::Debug for Release {
 }
 
 bitflags::bitflags! {
-    /// What a peer supports beyond the release, from release 1 on. Bits nobody
-    /// has assigned survive.
+    /// What a peer supports beyond the release, from release 1 on. Unassigned
+    /// bits survive.
     //= V2-027
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
     pub struct FeatureMask: u16 {

@@ -12,7 +12,7 @@ fn vanished() -> Option<IsmReport> {
     Some(IsmReport::Event(DeviceEvent::vanished(HOSTILE)))
 }
 
-/// A device whose descriptor somebody hears, and whose peer has offered a DMB and gone.
+/// A device that is polled externally, and whose peer has offered a DMB and gone.
 fn left_with_an_offer() -> Device {
     let (mut device, far, _bells) = with_hostile();
     device.is_heard();

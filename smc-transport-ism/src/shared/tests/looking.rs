@@ -32,12 +32,12 @@ fn who_looks_sees_a_message_before_its_ring_is_heard() {
     done[23] = 0x80;
     one.move_cdc(remote, 0, 0, &done, false).unwrap();
     assert_eq!(look(&two), Some(done));
-    // Who sleeps is woken by a ring, and hears it.
+    // A sleeping owner is woken by a ring, and gets the report.
     assert!(two.park());
     say(&mut one, 3);
     assert_eq!(look(&two), None);
     assert_eq!(next(&mut two), heard(3));
-    // What was heard is told first, as it is then.
+    // What was received is reported first, as it is then.
     say(&mut one, 4);
     assert!(!two.park());
     say(&mut one, 5);

@@ -1,4 +1,4 @@
-//! DMBs that are taken back, and what their writers hear.
+//! DMBs that are taken back, and the reports to their writers.
 
 use std::os::fd::AsFd;
 
@@ -43,7 +43,7 @@ fn last_words_come_first_whichever_channel_they_came_by() {
     assert_eq!(two.move_data(to_one, 0, 32, &[1]), Err(IsmError::Stale));
 }
 
-/// A channel ends, and there is another one to the same peer: nobody vanished, but what
+/// A channel ends, and there is another one to the same peer: no peer vanished, but what
 /// was offered over the first is gone.
 //= SHM-035 test
 #[test]

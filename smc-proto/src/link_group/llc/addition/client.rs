@@ -55,13 +55,13 @@ impl Engine<'_> {
             Ok(path) => self.join_link(link, group, path, request, extension),
             Err(reason) => {
                 self.send_negative_add_link(link, request.link, reason);
-                self.settle_formation(group);
+                self.conclude_formation(group);
             }
         }
     }
 
     /// Server: the client has a port to spare. During an addition that is no news,
-    /// unless it may have been said after the client's last answer, which comes on
+    /// unless it may have been sent after the client's last reply, which comes on
     /// another link; during another exchange it waits for its end.
     //= LINK-042
     //= LINK-043
@@ -127,7 +127,7 @@ impl Engine<'_> {
 
     fn join_link(
         &mut self,
-        carrier: u32,
+        via_link: u32,
         group: u32,
         path: LocalPath,
         request: &AddLink,
@@ -136,11 +136,11 @@ impl Engine<'_> {
         let asymmetric = self.is_asymmetric(group, &path, request.gid, request.mac);
         let Some(link) = self.new_link(group, path) else {
             self.send_negative_add_link(
-                carrier,
+                via_link,
                 request.link,
                 AddLinkRejectReason::NO_ALTERNATE_PATH,
             );
-            self.settle_formation(group);
+            self.conclude_formation(group);
             return;
         };
         if let Some(l) = self.links.at_mut(link) {
@@ -159,7 +159,7 @@ impl Engine<'_> {
             Addition {
                 stage: AddingStage::Joining,
                 link,
-                carrier,
+                via_link,
                 deadline,
                 ..Addition::IDLE
             },
@@ -168,7 +168,7 @@ impl Engine<'_> {
         if let Some(extension) = extension {
             self.learn_pairs(group, extension.rtokens.iter());
         }
-        self.poke_link(link);
+        self.schedule_link(link);
     }
 
     /// Everything on this side is ready: the offer is taken.
@@ -189,7 +189,7 @@ impl Engine<'_> {
         self.set_adding_stage(group, AddingStage::AwaitingContinuation, wait);
         //= RENDEZVOUS-034
         self.count_own_rmbs(group);
-        self.reply(addition.carrier, &reply);
+        self.reply(addition.via_link, &reply);
     }
 
     /// The offer that was to be taken cannot be.
@@ -198,7 +198,7 @@ impl Engine<'_> {
         let Some(number) = self.links.at(addition.link).map(|l| l.number) else {
             return;
         };
-        self.send_negative_add_link(addition.carrier, number, reason);
+        self.send_negative_add_link(addition.via_link, number, reason);
     }
 
     //= LLC-020
@@ -206,14 +206,14 @@ impl Engine<'_> {
     //= RENDEZVOUS-031
     fn send_negative_add_link(
         &mut self,
-        carrier: u32,
+        via_link: u32,
         number: LinkNumber,
         reason: AddLinkRejectReason,
     ) {
-        let Some(path) = self.links.at(carrier).map(|l| l.path) else {
+        let Some(path) = self.links.at(via_link).map(|l| l.path) else {
             return;
         };
-        self.reply(carrier, &port_only(&path, number, Some(reason)));
+        self.reply(via_link, &port_only(&path, number, Some(reason)));
     }
 
     /// CONFIRM LINK on the new link.
@@ -244,7 +244,7 @@ impl Engine<'_> {
         }
         let wait = self.core.config.timeouts.control_command;
         self.set_adding_stage(group, AddingStage::Activating, wait);
-        self.poke_link(link);
+        self.schedule_link(link);
         self.on_addition_progress(group);
     }
 
@@ -257,9 +257,9 @@ impl Engine<'_> {
         self.finish_addition(group);
     }
 
-    /// What tells of a port to spare: the port and nothing else in ADD LINK (AMB-23),
-    /// its GID in REQUEST ADD LINK. One GID is all that servers look at, and keeps the
-    /// message at 44 octets.
+    /// The announcement of a port to spare: the port and nothing else in ADD LINK (AMB-23),
+    /// its GID in REQUEST ADD LINK. Servers read one GID only, and one keeps the
+    /// message at 44 bytes.
     //= LLC-030
     //= V2-158
     pub(in super::super) fn add_link_hint(

@@ -1,5 +1,5 @@
 //! ADD LINK CONTINUATION: the RTokens of all RMBs on the new link, two per
-//! message, from both sides in turn.
+//! message, from both sides alternately.
 
 use heapless::Vec;
 
@@ -19,7 +19,7 @@ impl Engine<'_> {
     //= V2-185
     pub(super) fn start_continuations(&mut self, group: u32) {
         if self.is_v2(group) {
-            // ADD LINK told of everything.
+            // ADD LINK announced everything.
             self.send_added_confirm_link(group);
             return;
         }
@@ -27,16 +27,16 @@ impl Engine<'_> {
         self.send_continuation(group);
     }
 
-    /// Counts the RMBs that the peer knows on the carrier (LLC-040). From here on none
+    /// Counts the RMBs that the peer knows on the link of the exchange (LLC-040). From here on none
     /// comes or goes: CONFIRM RKEY and DELETE RKEY of this side wait for the end of the
     /// addition, but for one that crossed ADD LINK.
     //= LLC-040
     pub(super) fn count_own_rmbs(&mut self, group: u32) {
         let first = self.groups.at(group).and_then(|g| g.buffers.first());
-        let carrier = self.addition(group).carrier;
+        let via_link = self.addition(group).via_link;
         let mut left = 0u8;
         self.each_buffer(group, |engine, index| {
-            if engine.is_announced_rmb(group, index, carrier) {
+            if engine.is_announced_rmb(group, index, via_link) {
                 left = left.saturating_add(1);
             }
         });
@@ -71,8 +71,8 @@ impl Engine<'_> {
     //= LLC-039
     fn next_continuation(&mut self, group: u32, reply: bool) -> Option<LlcMessage> {
         let mut addition = self.addition(group);
-        let over = addition.carrier;
-        let carrier = self.links.at(over)?.position;
+        let over = addition.via_link;
+        let via_link = self.links.at(over)?.position;
         let (position, number) = self
             .links
             .at(addition.link)
@@ -91,7 +91,7 @@ impl Engine<'_> {
                 continue;
             }
             let buffer = self.buffers.at_mut(index)?;
-            let (reference, new) = (buffer.rtoken(carrier)?, buffer.rtoken(position)?);
+            let (reference, new) = (buffer.rtoken(via_link)?, buffer.rtoken(position)?);
             let reference = reference.rkey;
             let _ = pairs.push(RTokenPair { reference, new });
             buffer.announced.insert(position);
@@ -111,9 +111,9 @@ impl Engine<'_> {
             //= LLC-041
             return self.abandon_addition(group, true);
         };
-        let carrier = self.addition(group).carrier;
+        let via_link = self.addition(group).via_link;
         let stage = AddingStage::AwaitingContinuationReply;
-        self.request_for_addition(group, stage, carrier, &message);
+        self.request_for_addition(group, stage, via_link, &message);
     }
 
     /// A CONTINUATION of the peer.
@@ -135,12 +135,12 @@ impl Engine<'_> {
             }
             _ => false,
         };
-        if !due || link != addition.carrier || number != Some(message.link) {
+        if !due || link != addition.via_link || number != Some(message.link) {
             // A reply may come after its time (AMB-38); a request only if it
             // crossed the DELETE LINK for the new link (reliability G7).
             let deleted = self
                 .select_links(group, |l| l.number == message.link)
-                .any(|(_, l)| l.standing.departure().is_some());
+                .any(|(_, l)| l.link_state.removal().is_some());
             if !message.reply && !deleted {
                 self.violation(link);
             }
@@ -189,7 +189,7 @@ impl Engine<'_> {
         } else {
             self.set_adding_stage(group, AddingStage::AwaitingContinuation, timeouts.llc_reply);
         }
-        self.reply(addition.carrier, &reply);
+        self.reply(addition.via_link, &reply);
     }
 
     /// Stores the peer's RTokens for the new link. An RMB that is not known (yet)
@@ -198,7 +198,7 @@ impl Engine<'_> {
     pub(super) fn learn_pairs(&mut self, group: u32, pairs: impl Iterator<Item = RTokenPair>) {
         let addition = self.addition(group);
         let position = |link| self.links.at(link).map(|l| l.position);
-        let (Some(carrier), Some(new)) = (position(addition.carrier), position(addition.link))
+        let (Some(via_link), Some(new)) = (position(addition.via_link), position(addition.link))
         else {
             return;
         };
@@ -211,12 +211,12 @@ impl Engine<'_> {
             if pair.reference == RKey(0) && pair.new.rkey == RKey(0) {
                 continue;
             }
-            // Of two RMBs with one key nothing tells which is meant. They stay on the
+            // Of two RMBs with one key nothing says which is meant. They stay on the
             // links that they are known on.
             let known = remote_rmb::find_only(
                 &mut self.remote_rmbs,
                 &g.remote_rmbs,
-                carrier,
+                via_link,
                 pair.reference,
                 &mut self.core.steps,
             );

@@ -5,8 +5,8 @@ use crate::config::OnSilence;
 use crate::engine::Engine;
 use crate::id::NONE;
 use crate::link_group::link::Link;
-use crate::link_group::standing::{LinkTold, Word};
-use crate::link_group::{Fallback, Formation, GroupState, QpGoal, Standing};
+use crate::link_group::link_state::{DeletionProgress, LinkNotified};
+use crate::link_group::{Fallback, Formation, GroupState, LinkState, QpGoal};
 use crate::wire::types::{AddLinkRejectReason, DeleteLinkReason};
 
 impl Engine<'_> {
@@ -21,7 +21,7 @@ impl Engine<'_> {
         let probation = self.now().after(self.core.config.timeouts.add_link_retry);
         if let Some(g) = self.groups.at_mut(group) {
             g.add_wish = AddWish {
-                // What the client told after its last answer came before it.
+                // What the client announced after its last reply came before it.
                 due: g.add_wish.hinted,
                 failures: g.add_wish.failures,
                 probation: Some(probation),
@@ -33,7 +33,7 @@ impl Engine<'_> {
         if server {
             self.retire_asymmetric_link(group);
             // There may be ports for still more links; a client that shares its
-            // only port tells when it has another one.
+            // only port announces another one later.
             let shared = self.links.at(added).is_some_and(|l| l.asymmetric);
             if !shared
                 && self.has_room_for_link(group)
@@ -44,14 +44,14 @@ impl Engine<'_> {
             }
         } else {
             self.hint_spare_port(group);
-            self.restart_departure_waits(group);
+            self.restart_removal_waits(group);
         }
         self.announce_missing_links(group);
         //= LLCSER-009
         if unwanted {
             self.retire_link(added, DeleteLinkReason::LOST_PATH);
         }
-        self.settle_formation(group);
+        self.conclude_formation(group);
         self.start_flow(group);
     }
 
@@ -60,7 +60,7 @@ impl Engine<'_> {
         let Some(link) = self.links.at_mut(index) else {
             return;
         };
-        link.standing = Standing::Active;
+        link.link_state = LinkState::Active;
         let group = link.group;
         self.arm_keepalive(index);
         if self.groups.at(group).is_some_and(|g| g.is_active()) {
@@ -70,20 +70,20 @@ impl Engine<'_> {
             if let Some(link) = self.links.at_mut(index) {
                 link.new_until = until;
             }
-            self.tell_links(group);
+            self.announce_links(group);
             self.wake_rendezvous(group);
         }
     }
 
     /// Lets the application know of active links; of those a group was formed
     /// with, only once it is.
-    pub(in super::super) fn tell_links(&mut self, group: u32) {
+    pub(in super::super) fn announce_links(&mut self, group: u32) {
         for index in self.links_of(group) {
             if let Some(link) = self.links.at_mut(index)
                 && link.is_active()
-                && link.told == LinkTold::Nothing
+                && link.notified == LinkNotified::Nothing
             {
-                link.told = LinkTold::Rising;
+                link.notified = LinkNotified::Rising;
                 self.core.link_events.push_back(&mut self.links, index);
             }
         }
@@ -108,29 +108,29 @@ impl Engine<'_> {
         }
     }
 
-    /// The new link fails: the peer is told if it counts on it by now.
+    /// The new link fails: the peer is notified if it counts on it by now.
     pub(crate) fn lose_addition(&mut self, group: u32) {
         self.abandon_addition(group, self.addition(group).is_told());
     }
 
-    /// The new link comes to nothing. `told`: the peer counts on it and must be
-    /// told by DELETE LINK.
+    /// The new link is abandoned. `notified`: the peer counts on it and must be
+    /// notified by DELETE LINK.
     //= LLC-027
     //= LINK-048
     //= LINK-049
     //= TIMER-012
     //= TIMER-018
     //= TIMER-019
-    pub(crate) fn abandon_addition(&mut self, group: u32, told: bool) {
+    pub(crate) fn abandon_addition(&mut self, group: u32, notified: bool) {
         let addition = self.addition(group);
         if addition.is_idle() {
             return;
         }
         // A client that has not answered yet still owes the answer: so it does if its
         // acceptance did not leave yet.
-        let waits = |large| self.links.at(addition.carrier).map(|l| l.large) == Some(Some(large));
+        let waits = |large| self.links.at(addition.via_link).map(|l| l.large) == Some(Some(large));
         let unsaid = waits(true);
-        let told = told && !unsaid && !waits(false);
+        let notified = notified && !unsaid && !waits(false);
         if addition.stage == AddingStage::Joining || unsaid {
             self.reject_add_link(group, AddLinkRejectReason::NO_ALTERNATE_PATH);
         }
@@ -143,24 +143,28 @@ impl Engine<'_> {
         if let Some(l) = self.links.at_mut(link) {
             l.request = None;
             l.goal = QpGoal::Gone;
-            let word = if told { Word::Due } else { Word::Settled };
-            l.standing = Standing::failed(DeleteLinkReason::LOST_PATH, word);
+            let progress = if notified {
+                DeletionProgress::Due
+            } else {
+                DeletionProgress::Agreed
+            };
+            l.link_state = LinkState::failed(DeleteLinkReason::LOST_PATH, progress);
         }
-        if let Some(l) = self.links.at_mut(addition.carrier) {
+        if let Some(l) = self.links.at_mut(addition.via_link) {
             l.large = None;
         }
         // A client has no request of its own in this, but perhaps of another exchange.
         let server = self.is_server(group);
-        if server && let Some(l) = self.links.at_mut(addition.carrier) {
+        if server && let Some(l) = self.links.at_mut(addition.via_link) {
             l.request = None;
         }
-        self.restart_departure_waits(group);
+        self.restart_removal_waits(group);
         self.schedule_retry(group);
         self.drop_absent_link(link);
-        self.poke_link(link);
+        self.schedule_link(link);
         self.review_buffers(group);
-        self.start_departures(group);
-        self.settle_formation(group);
+        self.start_removals(group);
+        self.conclude_formation(group);
         self.start_flow(group);
     }
 
@@ -196,20 +200,17 @@ impl Engine<'_> {
             // A peer that never answered may have dropped the request, as Linux
             // does when it is busy; in the first contact no data waits for it.
             AddingStage::AwaitingReply => self.abandon_addition(group, !forming),
-            // DELETE LINK tells whether only the new link is concerned: if it
-            // is not answered either, its carrier has failed.
+            // DELETE LINK says whether only the new link is concerned: if it
+            // is not answered either, the link that carries it has failed.
             _ => self.abandon_addition(group, true),
         }
     }
 
-    /// The first contact is over once no addition and no deletion is under way.
-    pub(crate) fn settle_formation(&mut self, group: u32) {
+    /// The first contact is over once no addition and no deletion is in progress.
+    pub(crate) fn conclude_formation(&mut self, group: u32) {
         let settled = self.groups.at(group).is_some_and(|g| {
             g.state == GroupState::Forming(Formation::AddingSecond) && g.addition.is_idle()
-        }) && self
-            .select_links(group, Link::is_unsettled)
-            .next()
-            .is_none();
+        }) && self.select_links(group, Link::is_unagreed).next().is_none();
         //= RENDEZVOUS-030
         if settled {
             self.group_formed(group);

@@ -7,7 +7,7 @@ use crate::wire::llc::{AddLink, LlcMessage};
 use crate::wire::types::{AddLinkRejectReason, LinkNumber, Psn, Qpn};
 
 impl Engine<'_> {
-    /// This side's end of a new link: the server's offer, or the client's reply.
+    /// The own end of a new link: the server's offer, or the client's reply.
     pub(in super::super) fn own_end(&self, link: u32, reply: bool) -> Option<LlcMessage> {
         let l = self.links.at(link)?;
         Some(LlcMessage::AddLink(AddLink {
@@ -42,7 +42,7 @@ pub(super) const fn port_only(
     })
 }
 
-/// The end of a new link that the peer tells of.
+/// The peer's end of a new link.
 pub(super) const fn other_end(message: &AddLink) -> QpAddress {
     QpAddress {
         qpn: message.qpn,

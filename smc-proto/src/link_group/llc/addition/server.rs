@@ -5,7 +5,7 @@ use super::message::other_end;
 use super::{AddWish, AddingStage, Addition};
 use crate::engine::Engine;
 use crate::id::NONE;
-use crate::link_group::{QpGoal, Role, Standing};
+use crate::link_group::{LinkState, QpGoal, Role};
 use crate::wire::llc::v2::{AddLinkExtension, Entries, LlcMessageV2, RequestAddLink};
 use crate::wire::llc::{AddLink, ConfirmLink};
 use crate::wire::types::Mac;
@@ -33,12 +33,12 @@ impl Engine<'_> {
         if g.role == Role::Client || !g.addition.is_idle() || !self.has_room_for_link(group) {
             return;
         }
-        let carrier = self.carrier(group, NONE);
+        let via_link = self.link_for_llc(group, NONE);
         let only = self.select_links(group, |link| link.is_active()).count() < 2;
         //= LINK-005
         let path = self.spare_port(group, None).or_else(|| {
             self.links
-                .at(carrier)
+                .at(via_link)
                 .filter(|_| only)
                 .map(|link| link.path)
         });
@@ -50,7 +50,7 @@ impl Engine<'_> {
         };
         if let Some(l) = self.links.at_mut(link) {
             l.number = number;
-            l.standing = Standing::Offered;
+            l.link_state = LinkState::Offered;
         }
         let deadline = Some(self.now().after(self.core.config.timeouts.control_command));
         self.set_addition(
@@ -58,12 +58,12 @@ impl Engine<'_> {
             Addition {
                 stage: AddingStage::Creating,
                 link,
-                carrier,
+                via_link,
                 deadline,
                 ..Addition::IDLE
             },
         );
-        self.poke_link(link);
+        self.schedule_link(link);
     }
 
     //= LLC-019
@@ -80,7 +80,7 @@ impl Engine<'_> {
             self.await_posting(group);
             self.send_large(group, false);
         } else {
-            self.request_for_addition(group, stage, addition.carrier, &message);
+            self.request_for_addition(group, stage, addition.via_link, &message);
         }
         // The rendezvous passed its point of no return (CLC-060).
         //= CLC-060
@@ -104,7 +104,7 @@ impl Engine<'_> {
         let addition = self.addition(group);
         let number = self.links.at(addition.link).map(|l| l.number);
         if addition.stage != AddingStage::AwaitingReply
-            || link != addition.carrier
+            || link != addition.via_link
             || number != Some(reply.link)
         {
             // Comes after its time, or answers nothing (AMB-38).
@@ -116,7 +116,7 @@ impl Engine<'_> {
             //= LINK-048
             self.abandon_addition(group, false);
             // With nothing else to offer, asking again is pointless until a port
-            // comes up, here or, as its ADD LINK would tell, at the client.
+            // comes up, here or, as its ADD LINK would say, at the client.
             if self.spare_port(group, None).is_none()
                 && let Some(g) = self.groups.at_mut(group)
             {
@@ -141,7 +141,7 @@ impl Engine<'_> {
         if let Some(l) = self.links.at_mut(addition.link) {
             l.bind(other_end(reply), reply.mtu);
             l.asymmetric = asymmetric;
-            l.standing = Standing::Adding;
+            l.link_state = LinkState::Adding;
             l.goal = QpGoal::Rts;
         }
         self.hash_link(addition.link);
@@ -150,12 +150,12 @@ impl Engine<'_> {
         }
         let wait = self.core.config.timeouts.control_command;
         self.set_adding_stage(group, AddingStage::Registering, wait);
-        self.poke_link(addition.link);
-        self.poke_group_buffers(group);
+        self.schedule_link(addition.link);
+        self.schedule_group_buffers(group);
         self.on_addition_progress(group);
     }
 
-    /// The client asks for a link. It is blocked until it hears of it: by the offer, or
+    /// The client asks for a link. It is blocked until it is answered: by the offer, or
     /// by an answer that there will be none now.
     //= V2-188
     pub(in super::super) fn on_request_add_link(
@@ -191,10 +191,10 @@ impl Engine<'_> {
             rejected: true,
             gids: Entries::default(),
         });
-        self.reply_octets(link, emit_short(&answer));
+        self.reply_bytes(link, emit_short(&answer));
     }
 
-    /// All RMBs are told of: the new link itself is asked.
+    /// All RMBs are announced: the new link itself is tested.
     //= LLC-018
     //= LLC-013
     pub(super) fn send_added_confirm_link(&mut self, group: u32) {
@@ -206,7 +206,7 @@ impl Engine<'_> {
         self.request_for_addition(group, stage, link, &message);
     }
 
-    /// The reply on the new link. Limits and eye catchers were settled with the
+    /// The reply on the new link. Limits and eye catchers were decided with the
     /// first link (LINK-017).
     //= LINK-017
     //= LLC-009

@@ -18,7 +18,7 @@ pub(crate) struct AddWish {
     pub(crate) failures: u8,
     /// Exchanges of connections that went before it.
     pub(crate) yielded: u8,
-    /// The client told of a port while this side waited for the answer that ends
+    /// The client announced a port while this side waited for the answer that ends
     /// the present addition.
     pub(crate) hinted: bool,
     /// Until then a link that was added and is lost again counts as one of them.
@@ -71,7 +71,7 @@ impl Engine<'_> {
         self.arm_group(group);
     }
 
-    /// A group that lost a link looks for another one (LINK-042): at once, unless
+    /// A group that lost a link wants another one (LINK-042): at once, unless
     /// links are lost as fast as they are added (reliability H17).
     pub(crate) fn want_redundancy(&mut self, group: u32) {
         let now = self.now();
@@ -112,7 +112,7 @@ impl Engine<'_> {
         }
     }
 
-    /// The pause is over. A client goes on telling, because nobody answers it.
+    /// The pause is over. A client repeats its announcement, which has no reply.
     pub(in super::super) fn on_retry(&mut self, group: u32) {
         self.try_for_link(group);
         if !self.is_server(group) && self.spare_port(group, None).is_some() {

@@ -60,7 +60,7 @@ impl Engine<'_> {
             self.fail_formation(group, Fallback::Decline(DiagnosisCode::INTERNAL));
             return;
         }
-        self.settle_group(group, request);
+        self.confirm_group(group, request);
         if let Some(l) = self.links.at_mut(link) {
             //= LINK-025
             //= LINK-026
@@ -69,7 +69,7 @@ impl Engine<'_> {
         }
         let wait = self.core.config.timeouts.control_command;
         self.set_formation(group, Formation::Activating, Some(wait));
-        self.poke_link(link);
+        self.schedule_link(link);
     }
 
     //= RENDEZVOUS-022
@@ -90,6 +90,6 @@ impl Engine<'_> {
         if let Some(message) = self.confirm_link(link, true) {
             self.reply(link, &message);
         }
-        self.settle_formation(group);
+        self.conclude_formation(group);
     }
 }

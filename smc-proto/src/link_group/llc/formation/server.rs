@@ -80,7 +80,7 @@ impl Engine<'_> {
             self.fail_formation(group, Fallback::Decline(DiagnosisCode::INTERNAL));
             return;
         }
-        self.settle_group(group, reply);
+        self.confirm_group(group, reply);
         self.activate_link(link);
         self.confirm_founders_rmb(group);
         self.try_second_link(group);
@@ -94,6 +94,6 @@ impl Engine<'_> {
             g.add_wish.due = true;
         }
         self.start_flow(group);
-        self.settle_formation(group);
+        self.conclude_formation(group);
     }
 }

@@ -27,10 +27,10 @@ impl Engine<'_> {
     }
 
     /// The link of the connection that will use an RMB first, or any other. Of an
-    /// RMB that the peer knows it is told by the key it knows, or it would be taken
+    /// RMB that the peer knows is announced by the key it knows, or it would be taken
     /// for another one.
     //= LLC-059
-    pub(super) fn rkey_carrier(&self, group: u32, buffer: u32) -> u32 {
+    pub(super) fn link_for_rkey(&self, group: u32, buffer: u32) -> u32 {
         let Some(b) = self.buffers.at(buffer) else {
             return NONE;
         };
@@ -98,7 +98,7 @@ impl Engine<'_> {
         let Some(Flow::ConfirmRkey {
             buffer,
             attempts,
-            carrier,
+            via_link,
             links,
             ..
         }) = self.groups.at(group).map(|g| g.flow)
@@ -110,16 +110,16 @@ impl Engine<'_> {
             .links
             .at(leaves)
             .is_some_and(|l| links.contains(l.position));
-        let waits = self.links.at(carrier).is_some_and(|l| l.request.is_some());
+        let waits = self.links.at(via_link).is_some_and(|l| l.request.is_some());
         let sendable = self
             .buffers
             .at(buffer)
             .is_some_and(|b| b.is_registered_on(active))
-            && self.rkey_carrier(group, buffer) != NONE;
-        if carrier == leaves || !named || !waits || !sendable {
+            && self.link_for_rkey(group, buffer) != NONE;
+        if via_link == leaves || !named || !waits || !sendable {
             return;
         }
-        if let Some(l) = self.links.at_mut(carrier) {
+        if let Some(l) = self.links.at_mut(via_link) {
             l.request = None;
         }
         self.send_confirm_rkey(group, buffer, attempts);
@@ -137,19 +137,19 @@ impl Engine<'_> {
             // registered on all, it is announced.
             if b.agreement == Agreement::Confirming {
                 b.agreement = Agreement::None;
-                self.poke_buffer(buffer);
+                self.schedule_buffer(buffer);
             }
             return;
         }
-        let carrier = self.rkey_carrier(group, buffer);
-        let Some(rtoken) = self.own_rtoken(buffer, carrier) else {
+        let via_link = self.link_for_rkey(group, buffer);
+        let Some(rtoken) = self.own_rtoken(buffer, via_link) else {
             // Every link that it is known on has failed. Once nothing is in flight on
             // these it is announced as a new one.
             return;
         };
         //= LLC-066
         let mut left = links;
-        if let Some(l) = self.links.at(carrier) {
+        if let Some(l) = self.links.at(via_link) {
             left.remove(l.position);
         }
         //= V2-189
@@ -159,7 +159,7 @@ impl Engine<'_> {
             g.flow = Flow::ConfirmRkey {
                 buffer,
                 attempts,
-                carrier,
+                via_link,
                 links,
                 left,
             };
@@ -172,7 +172,7 @@ impl Engine<'_> {
             other_links,
             others,
         });
-        self.request(carrier, &message);
+        self.request(via_link, &message);
     }
 
     pub(in super::super) fn on_confirm_rkey_reply(
@@ -182,13 +182,13 @@ impl Engine<'_> {
         reply: &ConfirmRkey,
     ) {
         let Some(Flow::ConfirmRkey {
-            buffer, carrier, ..
+            buffer, via_link, ..
         }) = self.groups.at(group).map(|g| g.flow)
         else {
             return;
         };
         //= V2-190
-        if link == carrier && self.own_rtoken(buffer, carrier) == Some(reply.rtoken) {
+        if link == via_link && self.own_rtoken(buffer, via_link) == Some(reply.rtoken) {
             self.on_rkey_answer(group, reply.flags);
         }
     }
@@ -203,18 +203,18 @@ impl Engine<'_> {
         if self
             .groups
             .at(group)
-            .is_some_and(|g| g.flow.carrier() == link)
+            .is_some_and(|g| g.flow.via_link() == link)
         {
             self.on_rkey_answer(group, reply.flags);
         }
     }
 
-    /// The peer took what was told so far, or refuses all of it.
+    /// The peer took what was announced so far, or refuses all of it.
     fn on_rkey_answer(&mut self, group: u32, flags: RkeyFlags) {
         let Some(Flow::ConfirmRkey {
             buffer,
             attempts,
-            carrier,
+            via_link,
             links,
             mut left,
         }) = self.groups.at(group).map(|g| g.flow)
@@ -230,7 +230,7 @@ impl Engine<'_> {
                 g.flow = Flow::ConfirmRkey {
                     buffer,
                     attempts,
-                    carrier,
+                    via_link,
                     links,
                     left,
                 };
@@ -241,12 +241,12 @@ impl Engine<'_> {
                 remaining,
                 others,
             });
-            self.request(carrier, &message);
+            self.request(via_link, &message);
         } else if !flags.contains(RkeyFlags::NEGATIVE) {
             if let Some(b) = self.buffers.at_mut(buffer) {
                 b.announced = b.announced.or(links);
             }
-            self.settle_agreement(buffer, Agreement::Confirmed);
+            self.conclude_agreement(buffer, Agreement::Confirmed);
             self.announce_missing_links(group);
             self.end_flow(group);
         } else if flags.contains(RkeyFlags::RETRY) && attempts < self.core.config.rkey_retries {
@@ -276,7 +276,7 @@ impl Engine<'_> {
         };
         if b.is_announced() {
             let group = b.group;
-            self.settle_agreement(buffer, Agreement::Confirmed);
+            self.conclude_agreement(buffer, Agreement::Confirmed);
             //= RENDEZVOUS-056
             self.each_member(group, |engine, conn| {
                 engine.decline_incomplete(conn, buffer);
@@ -284,11 +284,11 @@ impl Engine<'_> {
             return;
         }
         b.retired = true;
-        self.settle_agreement(buffer, Agreement::None);
-        self.poke_buffer(buffer);
+        self.conclude_agreement(buffer, Agreement::None);
+        self.schedule_buffer(buffer);
     }
 
-    fn settle_agreement(&mut self, buffer: u32, agreement: Agreement) {
+    fn conclude_agreement(&mut self, buffer: u32, agreement: Agreement) {
         let Some(b) = self.buffers.at_mut(buffer) else {
             return;
         };

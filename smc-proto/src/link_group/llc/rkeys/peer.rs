@@ -1,6 +1,6 @@
 //! The peer's RMBs, as it announces and withdraws them.
 
-use super::super::super::{IncomingRkey, Link, LinkSet, Role, Standing, remote_rmb};
+use super::super::super::{IncomingRkey, Link, LinkSet, LinkState, Role, remote_rmb};
 use super::super::Flow;
 use super::super::form::emit_short;
 use crate::engine::Engine;
@@ -11,7 +11,7 @@ use crate::wire::llc::{
 };
 use crate::wire::types::{RKey, RToken};
 
-/// Keys that an answer to DELETE RKEY of 44 octets can repeat.
+/// Keys that an answer to DELETE RKEY of 44 bytes can repeat.
 const REPEATED: usize = 9;
 
 impl Engine<'_> {
@@ -55,7 +55,7 @@ impl Engine<'_> {
             self.learn_entries(group, link, rmb, &message.others);
             let incoming = IncomingRkey {
                 rmb,
-                carrier: link,
+                via_link: link,
                 left,
                 known,
             };
@@ -83,14 +83,14 @@ impl Engine<'_> {
         message.reply = true;
         let incoming = self.groups.at(group).and_then(|g| g.incoming_rkey);
         let fits = |i: &IncomingRkey| {
-            i.carrier == link
+            i.via_link == link
                 && i.left >= message.remaining
                 && !self.is_moved(group, link, i.rmb, &message.others)
         };
         let Some(incoming) = incoming.filter(fits) else {
             //= LLC-065
             if let Some(g) = self.groups.at_mut(group)
-                && incoming.is_some_and(|i| i.carrier == link)
+                && incoming.is_some_and(|i| i.via_link == link)
             {
                 g.incoming_rkey = None;
             }
@@ -112,8 +112,8 @@ impl Engine<'_> {
     }
 
     /// Whether the links of a group are being changed as its server sees it. In version
-    /// 2 that is no reason to refuse a key: the peer would take it for the last word,
-    /// and it tells of all its RMBs when it takes the link.
+    /// 2 that is no reason to refuse a key: the peer would take it for the last message,
+    /// and it announces all its RMBs when it takes the link.
     //= V2-187
     fn links_change(&self, group: u32) -> bool {
         self.groups.at(group).is_some_and(|g| {
@@ -125,9 +125,9 @@ impl Engine<'_> {
 
     /// Stores what CONFIRM RKEY says of other links than the one that carries it; of
     /// unknown ones nothing can be kept.
-    fn learn_entries(&mut self, group: u32, carrier: u32, rmb: u32, entries: &[LinkRToken]) {
+    fn learn_entries(&mut self, group: u32, via_link: u32, rmb: u32, entries: &[LinkRToken]) {
         for entry in entries {
-            if let Some(position) = self.entry_position(group, carrier, entry)
+            if let Some(position) = self.entry_position(group, via_link, entry)
                 && let Some(rmb) = self.remote_rmbs.at_mut(rmb)
             {
                 rmb.set_rtoken(position, entry.rtoken);
@@ -138,35 +138,35 @@ impl Engine<'_> {
     /// Whether an announcement contradicts what connections go by that write to this RMB:
     /// their bytes would go to a wrong address on the link of such an entry.
     //= RMB-010
-    fn is_moved(&self, group: u32, carrier: u32, rmb: u32, entries: &[LinkRToken]) -> bool {
+    fn is_moved(&self, group: u32, via_link: u32, rmb: u32, entries: &[LinkRToken]) -> bool {
         let Some(rmb) = self.remote_rmbs.at(rmb) else {
             return false;
         };
         entries.iter().any(|entry| {
-            self.entry_position(group, carrier, entry)
+            self.entry_position(group, via_link, entry)
                 .is_some_and(|position| rmb.is_moved_by(position, entry.rtoken))
         })
     }
 
     /// Where the link stands that an entry is for, if it is a known one and another
     /// than the one that carries the message. One that is being added counts: the
-    /// client uses it when it has answered CONFIRM LINK, and what it tells then on
-    /// another link may overtake that answer. It is not told again.
+    /// client uses it when it has answered CONFIRM LINK, and what it announces then on
+    /// another link may overtake that answer. It is not announced again.
     //= RMB-010
-    fn entry_position(&self, group: u32, carrier: u32, entry: &LinkRToken) -> Option<u8> {
-        let concerned = |l: &Link| l.is_known() || l.standing == Standing::Adding;
+    fn entry_position(&self, group: u32, via_link: u32, entry: &LinkRToken) -> Option<u8> {
+        let concerned = |l: &Link| l.is_known() || l.link_state == LinkState::Adding;
         self.select_links(group, |l| l.number == entry.link && concerned(l))
-            .find(|(index, _)| *index != carrier)
+            .find(|(index, _)| *index != via_link)
             .map(|(_, l)| l.position)
     }
 
     /// The RMB of an announcement, if it has no RToken yet on the link that carries it,
-    /// but is known on one that an entry names. The peer says it again when it did not
-    /// hear the answer to the first time, because the link failed that carried that; as
+    /// but is known on one that an entry names. The peer repeats it when it did not
+    /// get the reply to the first one, because the link failed that carried that; as
     /// an RMB of its own it would leave those who know the first one on one link only.
     //= LLC-080
-    fn learned_before(&mut self, group: u32, carrier: u32, message: &ConfirmRkey) -> Option<u32> {
-        let over = self.links.at(carrier)?.position;
+    fn learned_before(&mut self, group: u32, via_link: u32, message: &ConfirmRkey) -> Option<u32> {
+        let over = self.links.at(via_link)?.position;
         let list = self.groups.at(group)?.remote_rmbs;
         let known = |engine: &mut Self, position, rtoken: RToken| {
             let (pool, steps) = (&mut engine.remote_rmbs, &mut engine.core.steps);
@@ -177,7 +177,7 @@ impl Engine<'_> {
             return None;
         }
         for entry in &message.others {
-            let Some(position) = self.entry_position(group, carrier, entry) else {
+            let Some(position) = self.entry_position(group, via_link, entry) else {
                 continue;
             };
             if let Some(rmb) = known(self, position, entry.rtoken)
@@ -190,7 +190,7 @@ impl Engine<'_> {
     }
 
     /// Links of which the peer knew for certain when it wrote what arrives now.
-    /// Links do not keep the order among them: what it wrote on one before it heard
+    /// Links do not keep the order among them: what it wrote on one before it learned
     /// of a new link may arrive after the new link is in use.
     //= LLC-066
     fn links_known_to_peer(&self, group: u32) -> LinkSet {
@@ -203,11 +203,11 @@ impl Engine<'_> {
     }
 
     /// An announcement is complete: a link the peer knew of and did not name is one
-    /// it does not have any more. Of newer links it will tell by itself.
+    /// it does not have any more. Newer links it will announce by itself.
     //= LLC-069
     fn on_rmb_announced(&mut self, group: u32, rmb: u32, known: LinkSet) {
         let known = known.and(self.links_known_to_peer(group));
-        let told = self
+        let listed = self
             .remote_rmbs
             .at(rmb)
             .map_or(LinkSet::EMPTY, |rmb| rmb.links());
@@ -215,7 +215,7 @@ impl Engine<'_> {
             let omitted = self
                 .links
                 .at(index)
-                .is_some_and(|l| known.contains(l.position) && !told.contains(l.position));
+                .is_some_and(|l| known.contains(l.position) && !listed.contains(l.position));
             if omitted {
                 self.lose_link(index);
             }
@@ -248,8 +248,8 @@ impl Engine<'_> {
         self.reply(link, &LlcMessage::DeleteRkey(message));
     }
 
-    /// The same in version 2, where more of them fit in one message. The answer repeats
-    /// as many as 44 octets have room for.
+    /// DELETE RKEY of version 2, where more keys fit in one message. The answer repeats
+    /// as many as 44 bytes have room for.
     //= V2-160
     pub(in super::super) fn on_delete_rkey_v2(
         &mut self,
@@ -277,6 +277,6 @@ impl Engine<'_> {
             unknown,
             rkeys: repeated.as_slice().into(),
         });
-        self.reply_octets(link, emit_short(&answer));
+        self.reply_bytes(link, emit_short(&answer));
     }
 }

@@ -1,4 +1,4 @@
-//! Own RMBs that nobody needs are withdrawn: DELETE RKEY.
+//! Withdrawal of own RMBs that are no longer needed: DELETE RKEY.
 
 use super::super::super::Agreement;
 use super::super::Flow;
@@ -34,7 +34,7 @@ impl Engine<'_> {
                 buffer.retired = true;
                 self.list_spare(index);
                 self.drop_absent_buffer(index);
-                self.poke_buffer(index);
+                self.schedule_buffer(index);
             }
         }
         self.buffers.set_deadline(index, None);
@@ -55,8 +55,8 @@ impl Engine<'_> {
 
     //= LLC-070
     pub(super) fn send_delete_rkey(&mut self, group: u32, buffer: u32) {
-        let carrier = self.rkey_carrier(group, buffer);
-        let Some(rtoken) = self.own_rtoken(buffer, carrier) else {
+        let via_link = self.link_for_rkey(group, buffer);
+        let Some(rtoken) = self.own_rtoken(buffer, via_link) else {
             // It was known on links that are gone, and the keys with them.
             self.give_back_rmb(buffer);
             return;
@@ -66,7 +66,7 @@ impl Engine<'_> {
             return;
         }
         if let Some(g) = self.groups.at_mut(group) {
-            g.flow = Flow::DeleteRkey { buffer, carrier };
+            g.flow = Flow::DeleteRkey { buffer, via_link };
         }
         let message = LlcMessage::DeleteRkey(DeleteRkey {
             reply: false,
@@ -74,17 +74,17 @@ impl Engine<'_> {
             error_mask: 0,
             rkeys,
         });
-        self.request(carrier, &message);
+        self.request(via_link, &message);
     }
 
     //= RMB-030
     //= LLC-072
     pub(in super::super) fn on_delete_rkey_reply(&mut self, group: u32, reply: &DeleteRkey) {
-        let Some(Flow::DeleteRkey { buffer, carrier }) = self.groups.at(group).map(|g| g.flow)
+        let Some(Flow::DeleteRkey { buffer, via_link }) = self.groups.at(group).map(|g| g.flow)
         else {
             return;
         };
-        let own = self.own_rtoken(buffer, carrier).map(|rtoken| rtoken.rkey);
+        let own = self.own_rtoken(buffer, via_link).map(|rtoken| rtoken.rkey);
         if reply.rkeys.first().copied() == own {
             self.on_keys_withdrawn(group);
         }
@@ -101,13 +101,13 @@ impl Engine<'_> {
         self.end_flow(group);
     }
 
-    /// Nobody writes to an RMB any more.
+    /// The peer does not write to an RMB any more.
     fn give_back_rmb(&mut self, buffer: u32) {
         if let Some(b) = self.buffers.at_mut(buffer) {
             b.agreement = Agreement::None;
             b.retired = true;
         }
         self.drop_absent_buffer(buffer);
-        self.poke_buffer(buffer);
+        self.schedule_buffer(buffer);
     }
 }

@@ -16,7 +16,7 @@ pub struct IsmGidEntry {
 }
 
 /// Up to eight entries. Read as sent, also if they make no sense;
-/// [`iter`](Self::iter) tells the devices.
+/// [`iter`](Self::iter) lists the devices.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct IsmGidList(heapless::Vec<IsmGidEntry, MAX_ENTRIES>);
 

@@ -80,15 +80,15 @@ fn v2_offers() -> impl Strategy<Value = V2Offer> {
     (path, 0..=15u8, many(eids(), 0..=8), numbers, smcd).prop_map(
         |(path, release, eids, n, smcd)| {
             let release = Release::new(release);
-            let told = release.has_limits();
+            let stated = release.has_limits();
             V2Offer {
                 path,
                 release,
                 gid: Gid(n.0),
                 eids: eids.into_iter().collect(),
-                max_connections: if told { n.1 } else { 0 },
-                max_links: if told { n.2 } else { 0 },
-                features: FeatureMask::from_bits_retain(if told { n.3 } else { 0 }),
+                max_connections: if stated { n.1 } else { 0 },
+                max_links: if stated { n.2 } else { 0 },
+                features: FeatureMask::from_bits_retain(if stated { n.3 } else { 0 }),
                 smcd: if path.has_smcd() {
                     smcd
                 } else {
@@ -99,13 +99,13 @@ fn v2_offers() -> impl Strategy<Value = V2Offer> {
     )
 }
 
-/// Extensions as they are read: without what is not told.
+/// Extensions as they are read: without what is not stated.
 pub(super) fn extensions(smcr: bool) -> impl Strategy<Value = FirstContactExtension> {
     let numbers = any::<(bool, u8, u8, u16)>();
     (0..=15u8, 0..=2u8, any::<[u8; 32]>(), numbers).prop_map(move |(os, release, hostname, n)| {
         let release = Release::new(release);
-        let told = release.has_limits();
-        let limits = told && smcr;
+        let stated = release.has_limits();
+        let limits = stated && smcr;
         FirstContactExtension {
             direct: n.0 && smcr,
             os: PeerOs(os),
@@ -113,7 +113,7 @@ pub(super) fn extensions(smcr: bool) -> impl Strategy<Value = FirstContactExtens
             hostname: Hostname(hostname),
             max_connections: if limits { n.1 } else { 0 },
             max_links: if limits { n.2 } else { 0 },
-            features: FeatureMask::from_bits_retain(if told { n.3 } else { 0 }),
+            features: FeatureMask::from_bits_retain(if stated { n.3 } else { 0 }),
         }
     })
 }

@@ -92,13 +92,13 @@ fn messages_of_version_2_read_as_one_line_and_are_emitted_octet_for_octet() {
     let smcr = "peer 2a76@52:54:00:00:00:01 gid ::ffff:10.9.9.1 mac 52:54:00:00:00:01 qp 0x000011 \
                 rmb 0x0000038d@0xff229c8101f10000 rmbe 1 token 0x00000001 size 64K mtu 1024 \
                 psn 0xebaf60 eid MY.TEST.UEID";
-    let told = "os 0x2 (Linux) release 1 host server max-conns 255 max-links 2 features 0x0001";
+    let stated = "os 0x2 (Linux) release 1 host server max-conns 255 max-links 2 features 0x0001";
     let smcd = "gid 0x2d4db8350a696417 dmb 0x0123456789abcdef dmbe 0 size 64K link-id 00000100";
     let v2 = "chid 0xffff gid-ext 0xa62a6334e6439989 eid MY.TEST.UEID";
     let lines = [
-        format!("CLC Accept v2 first-contact {smcr} direct {told}"),
+        format!("CLC Accept v2 first-contact {smcr} direct {stated}"),
         format!(
-            "CLC Confirm v2 first-contact {smcr} direct {told} \
+            "CLC Confirm v2 first-contact {smcr} direct {stated} \
              gids [::ffff:10.9.9.2 ::ffff:10.9.8.2]"
         ),
         format!("CLC Accept v2 subsequent-contact {smcr}"),
@@ -227,7 +227,7 @@ fn the_number_of_gids_in_a_confirm_is_bounded_by_its_length() {
 fn what_does_not_apply_is_neither_sent_nor_read() {
     //= V2-008 test
     //= D-023 test
-    let told = FirstContactExtension {
+    let stated = FirstContactExtension {
         direct: true,
         os: PeerOs::LINUX,
         release: Release::V2_0,
@@ -240,7 +240,7 @@ fn what_does_not_apply_is_neither_sent_nor_read() {
         max_connections: 0,
         max_links: 0,
         features: FeatureMask::empty(),
-        ..told
+        ..stated
     };
     let Ok(ClcMessage::Accept(accept)) = parse(&accept_v2()) else {
         panic!()
@@ -259,9 +259,9 @@ fn what_does_not_apply_is_neither_sent_nor_read() {
         Ok(ClcMessage::Accept(m) | ClcMessage::Confirm(m)) => m.v2.unwrap(),
         other => panic!("{other:?}"),
     };
-    let v2 = read(ClcMessage::Accept(with_extension(told, true)));
+    let v2 = read(ClcMessage::Accept(with_extension(stated, true)));
     assert_eq!((v2.extension, v2.gids), (bare, GidList::new()));
-    let v2 = read(ClcMessage::Confirm(with_extension(told, true)));
+    let v2 = read(ClcMessage::Confirm(with_extension(stated, true)));
     assert_eq!((v2.extension, v2.gids.as_slice().len()), (bare, 1));
     // Nor are the limits of a Proposal.
     let limits = |release| {
@@ -291,19 +291,19 @@ fn what_does_not_apply_is_neither_sent_nor_read() {
     };
     assert_eq!(limits(Release::V2_0), (0, 0));
     assert_eq!(limits(Release::V2_1), (7, 8));
-    let v2 = read(ClcMessage::Confirm(with_extension(told, false)));
+    let v2 = read(ClcMessage::Confirm(with_extension(stated, false)));
     assert_eq!(v2.extension, FirstContactExtension::default());
     assert_eq!(v2.gids, GidList::new());
 
     // Release 2.1 has limits, of SMC-R only.
     let release = Release::V2_1;
-    let limited = FirstContactExtension { release, ..told };
+    let limited = FirstContactExtension { release, ..stated };
     let v2 = read(ClcMessage::Accept(with_extension(limited, true)));
     assert_eq!(v2.extension, limited);
     let Ok(ClcMessage::SmcdAccept(mut smcd)) = parse(&smcd_accept(1)) else {
         panic!()
     };
-    smcd.v2.as_mut().unwrap().extension = FirstContactExtension { release, ..told };
+    smcd.v2.as_mut().unwrap().extension = FirstContactExtension { release, ..stated };
     let Ok(ClcMessage::SmcdAccept(smcd)) = parse(&emit(&ClcMessage::SmcdAccept(smcd))) else {
         panic!()
     };

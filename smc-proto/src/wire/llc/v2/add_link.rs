@@ -13,8 +13,8 @@ use crate::wire::{BufferTooSmall, emit_exactly};
 /// Contents of an ADD LINK of version 2.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AddLinkV2<'a> {
-    /// What version 1 has as well. A rejection is told without its reason
-    /// (`NOT_TOLD`).
+    /// What version 1 has as well. A rejection is sent without its reason
+    /// (`UNSPECIFIED`).
     pub link: AddLink,
     /// What version 2 adds. A rejection has none; everything else has it, also
     /// without RTokens (V2-156).
@@ -26,7 +26,7 @@ pub struct AddLinkV2<'a> {
 pub struct AddLinkExtension<'a> {
     /// No IP gateway stands between the GIDs of the new link.
     pub direct: bool,
-    /// The sender's GID on the new link, once more; nobody reads it.
+    /// The sender's GID on the new link, once more; it is not read.
     pub target_gid: Gid,
     /// The sender's RMBs, each by its key on the link that carries the message
     /// and its RToken on the new one.
@@ -55,7 +55,7 @@ const MAX_PAIRS: usize = (LLC_V2_MAX_LENGTH - TO_RTOKENS) / PAIR;
 impl<'a> AddLinkV2<'a> {
     pub(super) fn decode(head: &[u8; LLC_LENGTH], tail: &'a [u8]) -> Result<Self, LlcParseError> {
         let mut link = AddLink::decode(head);
-        link.rejection = link.rejection.map(|_| AddLinkRejectReason::NOT_TOLD);
+        link.rejection = link.rejection.map(|_| AddLinkRejectReason::UNSPECIFIED);
         //= V2-157
         let extension = if tail.is_empty() {
             None

@@ -19,7 +19,7 @@ pub struct DeleteRkeyV2<'a> {
     pub reply: bool,
     /// Flags beside R; `RETRY` is not among them.
     pub flags: RkeyFlags,
-    /// In a negative reply the number of keys nobody knows.
+    /// In a negative reply the number of unknown keys.
     pub unknown: u8,
     /// The RMBs, 1 to 255, each by its key on the link that carries the
     /// message. In a reply they say nothing: Linux sends zeros (V2-166).

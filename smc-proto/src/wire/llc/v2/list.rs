@@ -27,7 +27,7 @@ enum Source<'a, T> {
 pub struct EntriesIter<'a, T>(Source<'a, T>);
 
 impl<'a, T: Entry> Entries<'a, T> {
-    /// As many whole entries as `octets` has room for.
+    /// The whole entries that `octets` has room for.
     pub(super) fn read(octets: &'a [u8]) -> Self {
         let whole = Self(Source::Wire(octets))
             .len()

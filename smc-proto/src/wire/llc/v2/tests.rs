@@ -41,7 +41,7 @@ const MADE: [(&str, &str, usize); 12] = [
     (
         "22002cc0 525400000001 0000 00000000000000000000ffff0a090901 000012 02 03 b5b017",
         "LLC v2 ADD LINK reply link 2 mac 52:54:00:00:00:01 gid ::ffff:10.9.9.1 qp 0x000012 \
-         mtu 1024 psn 0xb5b017 rejected 0x0 (not told)",
+         mtu 1024 psn 0xb5b017 rejected 0x0 (unspecified)",
         44,
     ),
     (
@@ -299,7 +299,7 @@ fn every_count_of_keys_links_and_gids_is_bounded_by_the_message() {
             }
         }
     }
-    // What a message cannot tell is not sent.
+    // What a message cannot carry is not sent.
     let keys: Vec<RKey> = (0..300).map(RKey).collect();
     let octets = emit(&LlcMessageV2::DeleteRkey(DeleteRkeyV2 {
         reply: false,
@@ -429,7 +429,7 @@ proptest! {
         check(&LlcMessageV2::AddLink(AddLinkV2 {
             link: AddLink {
                 reply: end.0,
-                rejection: rejected.then_some(AddLinkRejectReason::NOT_TOLD),
+                rejection: rejected.then_some(AddLinkRejectReason::UNSPECIFIED),
                 mac: Mac(end.1),
                 gid: Gid(end.2),
                 qpn: Qpn::new(end.3),

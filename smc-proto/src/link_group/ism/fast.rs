@@ -1,15 +1,15 @@
-//! What happens on a way while octets flow, and nothing else: a message of a
-//! connection whose octets lie with the peer already, and a signal that moves cursors.
-//! Whatever else there is to do, or to hear, takes the long way to the same end.
+//! The fast path of SMC-D: sends the message of a connection whose bytes are in the
+//! peer's memory already, and receives a signal that only moves cursors. Everything else
+//! takes the general path.
 //!
-//! All of this, with what the caller does in between, is meant to become one function: to
-//! call and to return cost as much as what is done here.
+//! With what the caller does in between, all of this is meant to be inlined into one
+//! function: a call and a return cost as much as what is done here.
 
 use super::{IsmBuffer, ism_slot};
 use crate::command::{BufferSpans, IsmCommand, Signal};
 use crate::connection::ApiMisuse;
 use crate::connection_record::{ConnectionRecord, Phase};
-use crate::data_path::{DataPath, Rest};
+use crate::data_path::{DataPath, Deferred};
 use crate::id::{BufferId, ConnId, DeviceId, NONE};
 use crate::link_group::{Buffer, segments};
 use crate::slots::Pool;
@@ -18,18 +18,19 @@ use crate::wire::cdc_ism::{CDC_ISM_LENGTH, CdcIsm, Endianness};
 
 impl DataPath<'_> {
     /// [`DataPath::write`] and [`DataPath::next_signal`] in one, if no connection of the
-    /// way waits for its turn and the octets lie with the peer already; else the first.
+    /// group waits to transmit and the bytes are in the peer's memory already; else only
+    /// the write.
     ///
-    /// The peer is told first, as it waits: what is noted of that comes after.
+    /// The peer is notified first, as it waits; the bookkeeping comes after.
     //= D-045
     #[inline(always)]
-    pub(crate) fn write_and_tell<T>(
+    pub(crate) fn write_and_signal<T>(
         &mut self,
         index: u32,
         peer: &mut T,
         fill: impl FnOnce(&mut T, &BufferSpans) -> u32,
-        tell: impl FnOnce(&mut T, &Signal),
-        rest: &mut Rest,
+        signal: impl FnOnce(&mut T, &Signal),
+        deferred: &mut Deferred,
     ) -> Result<u32, ApiMisuse> {
         let (core, connections, links) = self.parts();
         let Some((generation, record)) = connections.into_entry(index) else {
@@ -66,29 +67,33 @@ impl DataPath<'_> {
             return Ok(0);
         }
         let conn = ConnId { index, generation };
-        let said = connection.next_in_place(
+        let sent = connection.next_in_place(
             now,
             config,
             #[inline(always)]
             |cdc| {
                 let cdc = CdcIsm::from(cdc);
-                tell(peer, &Signal { conn, buffer, cdc });
+                signal(peer, &Signal { conn, buffer, cdc });
             },
         );
-        if let Some((told, pieces)) = said {
-            core.statistics.told(told, pieces);
+        if let Some((sent, pieces)) = sent {
+            core.statistics.sent(sent, pieces);
         }
-        if said.is_none() || !connection.is_settled() {
-            *rest = self.after_connection(index);
+        if sent.is_none() || !connection.is_settled() {
+            *deferred = self.after_connection(index);
         }
         Ok(written)
     }
 
-    /// The whole turn of the next connection of a device, if that is what comes next and
-    /// it is a message alone. What follows from it is left in `rest`.
+    /// The whole transmit of the next connection of a device, if that is the next work and
+    /// consists of a message. What follows from it is left in `deferred`.
     //= D-045
     #[inline(always)]
-    pub(crate) fn next_signal(&mut self, device: DeviceId, rest: &mut Rest) -> Option<IsmCommand> {
+    pub(crate) fn next_signal(
+        &mut self,
+        device: DeviceId,
+        deferred: &mut Deferred,
+    ) -> Option<IsmCommand> {
         let answer = self.core.ism_answers.get(usize::from(device.0))?;
         if answer.is_some() || !self.core.wakes.is_empty() {
             return None;
@@ -106,32 +111,31 @@ impl DataPath<'_> {
             return None;
         }
         let connection = record.connection.as_mut()?;
-        let mut said = None;
+        let mut message = None;
         let (now, config) = (self.core.now, &self.core.config.connection);
-        let (told, pieces) = connection.next_in_place(now, config, |cdc| said = Some(cdc))?;
-        let cdc = CdcIsm::from(said?);
+        let (sent, pieces) = connection.next_in_place(now, config, |cdc| message = Some(cdc))?;
+        let cdc = CdcIsm::from(message?);
         let settled = connection.is_settled();
         let buffer = record.send_buffer_id();
-        self.core.statistics.told(told, pieces);
+        self.core.statistics.sent(sent, pieces);
         state.ready.remove(&mut self.connections, index);
-        let (goes_on, wanted) = (state.goes_on(index), state.wants_turn());
+        let (goes_on, wanted) = (state.goes_on(index), state.wants_transmit());
         self.rotate_link(link, wanted, goes_on);
         if !settled {
-            *rest = self.after_connection(index);
+            *deferred = self.after_connection(index);
         }
         let conn = ConnId { index, generation };
         Some(Signal { conn, buffer, cdc }.into())
     }
 
-    /// A message stands in the DMB in which this connection receives: what follows, if
-    /// the connection is active and the message moves cursors only. Otherwise nothing is
-    /// done yet.
+    /// Receives the message in the DMB of this connection, if the connection is active and
+    /// the message moves cursors only; returns what follows. Otherwise nothing is done yet.
     //= D-043
     #[inline(always)]
-    pub(crate) fn on_usual_signal(
+    pub(crate) fn on_fast_signal(
         &mut self,
         index: u32,
-        octets: &[u8; CDC_ISM_LENGTH],
+        bytes: &[u8; CDC_ISM_LENGTH],
     ) -> Option<Follows> {
         let (now, config) = (self.core.now, &self.core.config.connection);
         let record = self.connections.at_mut(index)?;
@@ -139,29 +143,29 @@ impl DataPath<'_> {
             return None;
         }
         let connection = record.connection.as_mut()?;
-        let cdc = CdcIsm::parse(octets, Endianness::NATIVE).ok()?;
-        let readable = connection.on_ordinary_cdc_ism(now, config, &cdc)?;
+        let cdc = CdcIsm::parse(bytes, Endianness::NATIVE).ok()?;
+        let readable = connection.on_fast_cdc_ism(now, config, &cdc)?;
         count(&mut self.core.statistics.cdc_received);
         if connection.is_settled() {
             return Some(match readable {
                 true => Follows::Readable,
-                false => Follows::Rest(Rest::Nothing),
+                false => Follows::Deferred(Deferred::Nothing),
             });
         }
         if readable {
             connection.note_readable();
         }
-        Some(Follows::Rest(self.after_connection(index)))
+        Some(Follows::Deferred(self.after_connection(index)))
     }
 }
 
 /// What follows from a message that moves cursors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Follows {
-    /// The application is to know of octets, which nobody has told it yet.
+    /// The application has to be notified of bytes.
     Readable,
-    /// This.
-    Rest(Rest),
+    /// Work for the engine.
+    Deferred(Deferred),
 }
 
 /// The connection that receives in a DMB of this side.

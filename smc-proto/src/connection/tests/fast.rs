@@ -2,7 +2,7 @@
 //! wherever the harness takes a step.
 
 use super::harness::Pair;
-use crate::command::{DataTurn, DataWrite};
+use crate::command::{DataTransmit, DataWrite};
 use crate::connection::*;
 use crate::wire::cdc::{Cdc, CdcOctets};
 use std::hash::{DefaultHasher, Hasher};
@@ -37,13 +37,13 @@ impl<T> Beside<T> {
         if let Some(result) = self.result {
             let mut general = general.clone();
             check(result, &mut general);
-            assert_eq!(told(&self.conn), told(&general));
+            assert_eq!(sent(&self.conn), sent(&general));
         }
     }
 }
 
 /// What a connection is and where it stands.
-fn told(conn: &Connection) -> impl PartialEq + std::fmt::Debug {
+fn sent(conn: &Connection) -> impl PartialEq + std::fmt::Debug {
     let (tx, rx) = (&conn.tx, &conn.rx);
     (
         fingerprint(conn),
@@ -55,23 +55,23 @@ fn told(conn: &Connection) -> impl PartialEq + std::fmt::Debug {
     )
 }
 
-impl Beside<(Told, DataTurn)> {
-    pub(super) fn turn(conn: &mut Connection) -> Self {
+impl Beside<(Sent, DataTransmit)> {
+    pub(super) fn transmit(conn: &mut Connection) -> Self {
         Self::of(conn, |conn| {
-            let mut turn = DataTurn::EMPTY;
-            let sent = conn.ordinary_turn(0, &mut turn)?;
-            let told = Told {
-                record: sent.record,
-                octets: sent.octets,
-                blocked: sent.blocked,
-            };
-            Some((told, turn))
+            let mut transmit = DataTransmit::EMPTY;
+            let sent = conn.fast_transmit(0, &mut transmit)?;
+            Some((sent, transmit))
         })
     }
 
-    pub(super) fn compare_turn(self, general: &Connection, told: Option<Told>, turn: &DataTurn) {
+    pub(super) fn compare_transmit(
+        self,
+        general: &Connection,
+        sent: Option<Sent>,
+        transmit: &DataTransmit,
+    ) {
         self.compare(general, |(ours, our_turn), _| {
-            assert_eq!((Some(ours), &our_turn), (told, turn));
+            assert_eq!((Some(ours), &our_turn), (sent, transmit));
             assert_eq!(our_turn.writes[1], DataWrite::NONE);
         });
     }
@@ -81,8 +81,8 @@ impl Beside<(bool, bool)> {
     pub(super) fn cdc(conn: &mut Connection, cdc: &Cdc) -> Self {
         Self::of(conn, |conn| {
             let had_work = conn.has_work();
-            let octets = cdc.emit();
-            let readable = conn.ordinary_cdc(CdcOctets::of(&octets).expect("our own message"))?;
+            let bytes = cdc.emit();
+            let readable = conn.fast_cdc(CdcOctets::of(&bytes).expect("our own message"))?;
             Some((readable, had_work))
         })
     }
@@ -100,7 +100,7 @@ impl Beside<(bool, bool)> {
 
 impl Beside<bool> {
     pub(super) fn completion(conn: &mut Connection, record: NotifyRecord) -> Self {
-        Self::of(conn, |conn| conn.ordinary_completion(record))
+        Self::of(conn, |conn| conn.fast_completion(record))
     }
 
     pub(super) fn compare_completion(self, general: &Connection) {
@@ -124,7 +124,7 @@ fn octets_there_and_back_go_the_ordinary_way() {
                 .peer
                 .to_end(pair.conn(from).tx.written.cursor.count)
                 < 64;
-        assert!(Beside::turn(pair.conn(from)).result.is_some() || lap);
+        assert!(Beside::transmit(pair.conn(from)).result.is_some() || lap);
         pair.poll(from);
         assert!(
             {
@@ -148,8 +148,8 @@ fn a_whole_ring_at_a_time_goes_the_ordinary_way() {
     let mut pair = Pair::of(1 << 10);
     for _ in 0..4 {
         pair.send(0, 1 << 10, false);
-        let turn = Beside::turn(pair.conn(0)).result;
-        assert!(turn.is_some_and(|(told, _)| told.blocked));
+        let transmit = Beside::transmit(pair.conn(0)).result;
+        assert!(transmit.is_some_and(|(sent, _)| sent.blocked));
         pair.poll(0);
         let cdc = pair.sides[0].last_cdc();
         assert!(Beside::cdc(pair.conn(1), &cdc).result.is_some());
@@ -162,8 +162,11 @@ fn a_whole_ring_at_a_time_goes_the_ordinary_way() {
         );
         pair.complete(0);
         assert_eq!(pair.recv(1, 1 << 10), 1 << 10);
-        let turn = Beside::turn(pair.conn(1)).result;
-        assert!(turn.is_some_and(|(told, _)| told.octets == 0), "an update");
+        let transmit = Beside::transmit(pair.conn(1)).result;
+        assert!(
+            transmit.is_some_and(|(sent, _)| sent.bytes == 0),
+            "an update"
+        );
         pair.run();
     }
 }
@@ -172,11 +175,11 @@ fn a_whole_ring_at_a_time_goes_the_ordinary_way() {
 fn whoever_has_more_to_see_to_does_not() {
     let mut pair = Pair::of(1 << 10);
     pair.send(0, 64, true);
-    assert!(Beside::turn(pair.conn(0)).result.is_none(), "urgent");
+    assert!(Beside::transmit(pair.conn(0)).result.is_none(), "urgent");
     let mut pair = Pair::of(1 << 10);
     pair.send(0, 64, false);
     pair.shutdown(0, Shutdown::Write);
-    assert!(Beside::turn(pair.conn(0)).result.is_none(), "closing");
+    assert!(Beside::transmit(pair.conn(0)).result.is_none(), "closing");
     pair.poll(0);
     let cdc = pair.sides[0].last_cdc();
     let record = NotifyRecord {

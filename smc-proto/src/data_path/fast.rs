@@ -1,11 +1,11 @@
-//! The data path as nearly all octets take it. Each method does all of its work, or
-//! nothing and tells so; then the general one is called.
+//! The fast path of SMC-R. Each method does all of its work, or nothing and reports so;
+//! then its general counterpart is called.
 //!
-//! They call nothing that is not inlined, so that what they look at stays in
-//! registers: that is what they are for.
+//! The methods call nothing that is not inlined, so that what they read stays in
+//! registers: that is their purpose.
 
 use super::DataPath;
-use crate::command::DataTurn;
+use crate::command::DataTransmit;
 use crate::connection_record::list::READY;
 use crate::connection_record::{Pending, Phase};
 use crate::id::{ConnId, DeviceId, LinkId, WrId};
@@ -16,9 +16,9 @@ use crate::stats::count;
 use crate::wire::cdc::CdcOctets;
 
 impl DataPath<'_> {
-    /// [`DataPath::next_turn`], of a connection and a link with nothing else to do.
+    /// [`DataPath::next_transmit`], of a connection and a link with nothing else to do.
     #[inline(always)]
-    pub(crate) fn ordinary_turn(&mut self, device: DeviceId, turn: &mut DataTurn) -> bool {
+    pub(crate) fn fast_transmit(&mut self, device: DeviceId, transmit: &mut DataTransmit) -> bool {
         let core = &mut *self.core;
         let Some(device) = core.devices.get_mut(usize::from(device.0)) else {
             return false;
@@ -46,31 +46,31 @@ impl DataPath<'_> {
         let Some(connection) = record.connection.as_mut() else {
             return false;
         };
-        let Some(said) = connection.ordinary_turn(record.target.address, turn) else {
+        let Some(sent) = connection.fast_transmit(record.target.address, transmit) else {
             return false;
         };
-        let sent = SendKind::Notify {
+        let kind = SendKind::Notify {
             index,
             generation: of_conn,
-            record: said.record,
+            record: sent.record,
         };
-        let number = state.in_flight.put(sent);
-        turn.link = LinkId {
+        let number = state.in_flight.put(kind);
+        transmit.link = LinkId {
             index: link,
             generation,
         };
-        turn.conn = ConnId {
+        transmit.conn = ConnId {
             index,
             generation: of_conn,
         };
-        turn.rkey = record.target.rkey;
-        turn.buffer = record.send_buffer_id();
-        turn.wr_id = WrId(number);
-        core.statistics.ordinary_turn(said);
+        transmit.rkey = record.target.rkey;
+        transmit.buffer = record.send_buffer_id();
+        transmit.wr_id = WrId(number);
+        core.statistics.fast_transmit(sent);
         let behind = state.ready.leave_front(record);
         behind.lead(&mut self.connections);
         let goes_on = state.goes_on(index);
-        let wanted = state.wants_turn();
+        let wanted = state.wants_transmit();
         if !wanted || !(goes_on || device.links.is_only(link)) {
             let behind = device.links.leave_front(state);
             behind.lead(&mut self.links);
@@ -82,11 +82,11 @@ impl DataPath<'_> {
     }
 
     /// [`DataPath::on_received`], for a CDC message from which nothing follows but
-    /// that there are octets to read.
+    /// that there are bytes to read.
     //= CDC-005
     //= CDC-032
     #[inline(always)]
-    pub(crate) fn ordinary_received(&mut self, link: LinkId, payload: &[u8]) -> bool {
+    pub(crate) fn fast_received(&mut self, link: LinkId, payload: &[u8]) -> bool {
         let core = &mut *self.core;
         let Some(l) = self.links.live_mut(link.index, link.generation) else {
             return false;
@@ -98,7 +98,7 @@ impl DataPath<'_> {
             return false;
         }
         let (group, token) = (l.group, cdc.alert_token());
-        let mut index = core.last_heard;
+        let mut index = core.last_receiver;
         let record = match self.connections.at_mut(index) {
             Some(record) if record.is_receiver(group, token) => record,
             _ => {
@@ -115,11 +115,11 @@ impl DataPath<'_> {
         let Some(connection) = record.connection.as_mut() else {
             return false;
         };
-        let Some(readable) = connection.ordinary_cdc(cdc) else {
+        let Some(readable) = connection.fast_cdc(cdc) else {
             return false;
         };
         l.last_received = core.now;
-        core.last_heard = index;
+        core.last_receiver = index;
         count(&mut core.statistics.cdc_received);
         if readable {
             record.notices |= Pending::READABLE;
@@ -130,10 +130,10 @@ impl DataPath<'_> {
         true
     }
 
-    /// [`DataPath::on_sent`], for a CDC message whose completion nobody waits for but who
-    /// wants to write.
+    /// [`DataPath::on_sent`], for a CDC message whose completion matters to writers
+    /// only.
     #[inline(always)]
-    pub(crate) fn ordinary_sent(&mut self, link: LinkId, wr_id: WrId) -> bool {
+    pub(crate) fn fast_sent(&mut self, link: LinkId, wr_id: WrId) -> bool {
         let Some(l) = self.links.live_mut(link.index, link.generation) else {
             return false;
         };
@@ -160,7 +160,7 @@ impl DataPath<'_> {
         let Some(connection) = owner.connection.as_mut().filter(|_| active) else {
             return false;
         };
-        let Some(writable) = connection.ordinary_completion(record) else {
+        let Some(writable) = connection.fast_completion(record) else {
             return false;
         };
         debug_assert!(!connection.has_work() || Linked::<READY>::links(owner).is_linked());

@@ -1,48 +1,48 @@
-//! A turn that is given out step by step.
+//! A transmit that is given out step by step.
 
 use core::hash::{Hash, Hasher};
 
-use crate::command::{DataTurn, RdmaCommand};
+use crate::command::{DataTransmit, RdmaCommand};
 use crate::id::{BufferId, ConnId};
 use crate::wire::cdc::{Cdc, ConnectionFlags};
 
-/// A turn of which the SEND was not given out yet. Whatever becomes of its
+/// A transmit of which the SEND was not given out yet. Whatever becomes of its
 /// connection meanwhile, the SEND follows, unless the queue pair goes: only its
-/// completion tells that the RNIC has done with the send buffer.
+/// completion shows that the RNIC has done with the send buffer.
 #[derive(Clone, Debug)]
-pub(crate) struct OpenTurn {
-    turn: DataTurn,
-    /// Writes that were looked at.
+pub(crate) struct OpenTransmit {
+    transmit: DataTransmit,
+    /// Writes that were given out or skipped.
     past: u8,
     /// Whether the link keeps its place afterwards.
     pub(crate) goes_on: bool,
 }
 
-impl OpenTurn {
-    pub(crate) const fn new(turn: DataTurn, goes_on: bool) -> Self {
+impl OpenTransmit {
+    pub(crate) const fn new(transmit: DataTransmit, goes_on: bool) -> Self {
         Self {
-            turn,
+            transmit,
             past: 0,
             goes_on,
         }
     }
 
-    /// Whose turn it is.
+    /// The connection that transmits.
     pub(crate) const fn conn(&self) -> ConnId {
-        self.turn.conn
+        self.transmit.conn
     }
 
     /// The next write, until there is none.
     pub(crate) fn next_write(&mut self) -> Option<RdmaCommand> {
-        while let Some(write) = self.turn.writes.get(usize::from(self.past)) {
+        while let Some(write) = self.transmit.writes.get(usize::from(self.past)) {
             self.past = self.past.saturating_add(1);
             if !write.is_empty() {
                 return Some(RdmaCommand::Write {
-                    link: self.turn.link,
-                    conn: self.turn.conn,
-                    buffer: self.turn.buffer,
+                    link: self.transmit.link,
+                    conn: self.transmit.conn,
+                    buffer: self.transmit.buffer,
                     source: write.source,
-                    rkey: self.turn.rkey,
+                    rkey: self.transmit.rkey,
                     address: write.address,
                 });
             }
@@ -52,19 +52,19 @@ impl OpenTurn {
 
     /// The send buffer.
     pub(crate) const fn buffer(&self) -> BufferId {
-        self.turn.buffer
+        self.transmit.buffer
     }
 
     /// The message that ends it.
     pub(crate) const fn payload(&self) -> [u8; 44] {
-        self.turn.payload
+        self.transmit.payload
     }
 
     /// Lets the message say that its connection is aborted.
     pub(crate) fn abort(&mut self) {
-        if let Ok(mut cdc) = Cdc::parse(&self.turn.payload) {
+        if let Ok(mut cdc) = Cdc::parse(&self.transmit.payload) {
             cdc.connection_flags |= ConnectionFlags::ABNORMAL_CLOSE;
-            self.turn.payload = cdc.emit();
+            self.transmit.payload = cdc.emit();
         }
     }
 
@@ -72,21 +72,21 @@ impl OpenTurn {
     pub(crate) const fn send(&self) -> RdmaCommand {
         //= CDC-002
         RdmaCommand::Send {
-            link: self.turn.link,
-            wr_id: self.turn.wr_id,
-            payload: self.turn.payload,
+            link: self.transmit.link,
+            wr_id: self.transmit.wr_id,
+            payload: self.transmit.payload,
         }
     }
 
     /// No sequence numbers and no wraps: the message is the last one of its
     /// connection.
     pub(crate) fn fingerprint<H: Hasher>(&self, hasher: &mut H) {
-        (self.turn.conn.index, self.past, self.goes_on).hash(hasher);
-        if let Ok(cdc) = Cdc::parse(&self.turn.payload) {
+        (self.transmit.conn.index, self.past, self.goes_on).hash(hasher);
+        if let Ok(cdc) = Cdc::parse(&self.transmit.payload) {
             (cdc.producer.count, cdc.consumer.count).hash(hasher);
             (cdc.producer_flags, cdc.connection_flags).hash(hasher);
         }
-        for write in self.turn.writes {
+        for write in self.transmit.writes {
             (write.address, write.len()).hash(hasher);
         }
     }

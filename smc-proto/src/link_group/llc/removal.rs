@@ -1,8 +1,8 @@
-//! DELETE LINK for links that leave: the server's exchange and the client's request.
+//! DELETE LINK for links that are removed: the server's exchange and the client's request.
 
 use super::super::Role;
 use super::super::link::FreeFlowing;
-use super::super::standing::{Departure, LinkTold, Standing, Word};
+use super::super::link_state::{DeletionProgress, LinkNotified, LinkState, Removal};
 use super::Flow;
 use crate::engine::Engine;
 use crate::id::NONE;
@@ -20,25 +20,25 @@ impl Engine<'_> {
         if self.groups.at(group).is_none_or(|g| g.role == Role::Client) {
             return false;
         }
-        let Some((link, departure)) = self.next_departure(group) else {
+        let Some((link, removal)) = self.next_removal(group) else {
             return false;
         };
-        let carrier = self.departure_carrier(group, link);
-        if carrier == NONE {
+        let via_link = self.link_for_removal(group, link);
+        if via_link == NONE {
             return false;
         }
-        self.set_word(
+        self.set_progress(
             link,
-            Word::Given {
-                carrier,
+            DeletionProgress::Requested {
+                via_link,
                 posted: false,
             },
         );
         if let Some(g) = self.groups.at_mut(group) {
-            g.flow = Flow::DeleteLink { link, carrier };
+            g.flow = Flow::DeleteLink { link, via_link };
         }
         let number = self.links.at(link).map_or(LinkNumber(0), |l| l.number);
-        self.request(carrier, &delete_link(number, departure));
+        self.request(via_link, &delete_link(number, removal));
         true
     }
 
@@ -46,45 +46,45 @@ impl Engine<'_> {
     //= FAILOVER-003
     //= LLC-051
     //= LLCSER-001
-    pub(crate) fn start_departures(&mut self, group: u32) {
+    pub(crate) fn start_removals(&mut self, group: u32) {
         if self.groups.at(group).is_none_or(|g| g.role == Role::Server) {
             return;
         }
-        while let Some((link, _)) = self.next_departure(group) {
-            let carrier = self.departure_carrier(group, link);
-            let Some(l) = self.links.at_mut(carrier) else {
+        while let Some((link, _)) = self.next_removal(group) {
+            let via_link = self.link_for_removal(group, link);
+            let Some(l) = self.links.at_mut(via_link) else {
                 return;
             };
             l.free_flowing |= FreeFlowing::DELETE_LINK;
-            let word = Word::Given {
-                carrier,
+            let progress = DeletionProgress::Requested {
+                via_link,
                 posted: false,
             };
-            self.set_word(link, word);
-            self.poke_link(carrier);
+            self.set_progress(link, progress);
+            self.schedule_link(via_link);
         }
     }
 
     /// The link to be deleted next. A link that was never confirmed comes first: its
     /// deletion ends the exchange that was to add it, which the peer may still answer.
     //= LLCSER-003
-    fn next_departure(&self, group: u32) -> Option<(u32, Departure)> {
+    fn next_removal(&self, group: u32) -> Option<(u32, Removal)> {
         self.select_links(group, |_| true)
             .filter_map(|(index, link)| {
-                let departure = link.standing.departure()?;
+                let removal = link.link_state.removal()?;
                 // A server that deletes in order lets its data complete first.
-                let waits = departure.orderly && departure.quieting && !link.is_free_of_data();
-                let due = departure.word == Word::Due && !waits;
-                due.then_some((link.told != LinkTold::Nothing, index, departure))
+                let waits = removal.graceful && removal.draining && !link.is_free_of_data();
+                let due = removal.progress == DeletionProgress::Due && !waits;
+                due.then_some((link.notified != LinkNotified::Nothing, index, removal))
             })
             .min_by_key(|(confirmed, ..)| *confirmed)
-            .map(|(_, index, departure)| (index, departure))
+            .map(|(_, index, removal)| (index, removal))
     }
 
     /// A link that works: another one, or the one to be deleted itself.
     //= LLC-012
-    fn departure_carrier(&self, group: u32, link: u32) -> u32 {
-        match self.carrier(group, link) {
+    fn link_for_removal(&self, group: u32, link: u32) -> u32 {
+        match self.link_for_llc(group, link) {
             NONE if self
                 .links
                 .at(link)
@@ -92,124 +92,126 @@ impl Engine<'_> {
             {
                 link
             }
-            carrier => carrier,
+            via_link => via_link,
         }
     }
 
-    pub(super) fn set_word(&mut self, link: u32, word: Word) {
+    pub(super) fn set_progress(&mut self, link: u32, progress: DeletionProgress) {
         if let Some(l) = self.links.at_mut(link)
-            && let Standing::Leaving(departure) = &mut l.standing
+            && let LinkState::Leaving(removal) = &mut l.link_state
         {
-            departure.word = word;
+            removal.progress = progress;
         }
     }
 
-    pub(crate) fn set_departure_deadline(&mut self, link: u32, wait: Option<Duration>) {
+    pub(crate) fn set_removal_deadline(&mut self, link: u32, wait: Option<Duration>) {
         let deadline = wait.map(|wait| self.now().after(wait));
         if let Some(l) = self.links.at_mut(link)
-            && let Standing::Leaving(departure) = &mut l.standing
+            && let LinkState::Leaving(removal) = &mut l.link_state
         {
-            departure.deadline = deadline;
+            removal.deadline = deadline;
         }
         self.arm_link(link);
     }
 
     /// The client's DELETE LINK that this link is to carry. The server must answer
     /// with its own (TIMER-023).
-    pub(super) fn next_delete_request(&mut self, group: u32, carrier: u32) -> Option<LlcMessage> {
+    pub(super) fn next_delete_request(&mut self, group: u32, via_link: u32) -> Option<LlcMessage> {
         let waits = |link: &super::super::Link| {
-            link.standing.departure().filter(|d| {
-                d.word
-                    == Word::Given {
-                        carrier,
+            link.link_state.removal().filter(|d| {
+                d.progress
+                    == DeletionProgress::Requested {
+                        via_link,
                         posted: false,
                     }
             })
         };
-        let (link, number, departure) = self
+        let (link, number, removal) = self
             .select_links(group, |_| true)
             .find_map(|(index, link)| Some((index, link.number, waits(link)?)))?;
-        let word = Word::Given {
-            carrier,
+        let progress = DeletionProgress::Requested {
+            via_link,
             posted: true,
         };
-        self.set_word(link, word);
+        self.set_progress(link, progress);
         let wait = self.core.config.timeouts.llc_reply;
-        self.set_departure_deadline(link, Some(wait));
+        self.set_removal_deadline(link, Some(wait));
         let more = self
             .select_links(group, |link| waits(link).is_some())
             .next()
             .is_some();
-        if more && let Some(l) = self.links.at_mut(carrier) {
+        if more && let Some(l) = self.links.at_mut(via_link) {
             l.free_flowing |= FreeFlowing::DELETE_LINK;
         }
-        Some(delete_link(number, departure))
+        Some(delete_link(number, removal))
     }
 
     /// Client: an exchange of the server is over, behind which it had to queue what
     /// this side asked for. Only now can it answer, so the waits start anew.
     //= LLCSER-009
     //= LLCSER-014
-    pub(crate) fn restart_departure_waits(&mut self, group: u32) {
+    pub(crate) fn restart_removal_waits(&mut self, group: u32) {
         let wait = self.core.config.timeouts.llc_reply;
         for link in self.links_of(group) {
-            let departure = self.links.at(link).and_then(|l| l.standing.departure());
-            if departure.is_some_and(|d| matches!(d.word, Word::Given { posted: true, .. })) {
-                self.set_departure_deadline(link, Some(wait));
+            let removal = self.links.at(link).and_then(|l| l.link_state.removal());
+            if removal.is_some_and(|d| {
+                matches!(d.progress, DeletionProgress::Requested { posted: true, .. })
+            }) {
+                self.set_removal_deadline(link, Some(wait));
             }
         }
     }
 
     /// The deadline of a link that leaves passed: the server owes its answer, or
-    /// the link did not become quiet.
+    /// the link is not drained.
     //= TIMER-023
-    pub(crate) fn on_departure_timeout(&mut self, link: u32, departure: Departure) {
-        self.set_departure_deadline(link, None);
+    pub(crate) fn on_removal_timeout(&mut self, link: u32, removal: Removal) {
+        self.set_removal_deadline(link, None);
         let group = self.links.at(link).map_or(NONE, |l| l.group);
-        match departure.word {
+        match removal.progress {
             // The server adds a link and answers afterwards; how long that takes is
             // bounded by the timers of the addition.
             //= LLCSER-009
-            Word::Given { posted: true, .. } if !self.addition(group).is_idle() => {
+            DeletionProgress::Requested { posted: true, .. } if !self.addition(group).is_idle() => {
                 let wait = self.core.config.timeouts.llc_reply;
-                self.set_departure_deadline(link, Some(wait));
+                self.set_removal_deadline(link, Some(wait));
             }
-            Word::Given {
-                carrier,
+            DeletionProgress::Requested {
+                via_link,
                 posted: true,
             } => {
-                if carrier == link {
-                    // Nothing else carries it: the group keeps no link to nobody.
-                    self.settle_departure(link);
+                if via_link == link {
+                    // No other link carries it: the group keeps none that leads nowhere.
+                    self.complete_removal(link);
                     self.close_link(link);
                 } else {
-                    self.doubt_carrier(link, carrier);
+                    self.test_via_link(link, via_link);
                 }
             }
-            Word::Doubted { carrier } => self.lose_link(carrier),
-            Word::Settled => self.close_link(link),
-            Word::Owed { carrier } => self.answer_when_quiet(link, carrier),
+            DeletionProgress::Overdue { via_link } => self.lose_link(via_link),
+            DeletionProgress::Agreed => self.close_link(link),
+            DeletionProgress::ReplyDue { via_link } => self.reply_when_drained(link, via_link),
             // A server's data does not complete: the link is broken.
-            Word::Due
+            DeletionProgress::Due
                 if self
                     .links
                     .at(link)
-                    .is_some_and(|l| departure.orderly && !l.is_free_of_data()) =>
+                    .is_some_and(|l| removal.graceful && !l.is_free_of_data()) =>
             {
                 self.close_link(link);
             }
-            Word::Due | Word::Given { .. } => {}
+            DeletionProgress::Due | DeletionProgress::Requested { .. } => {}
         }
     }
 }
 
-fn delete_link(number: LinkNumber, departure: Departure) -> LlcMessage {
+fn delete_link(number: LinkNumber, removal: Removal) -> LlcMessage {
     let mut flags = DeleteLinkFlags::empty();
-    flags.set(DeleteLinkFlags::ORDERLY, departure.orderly);
+    flags.set(DeleteLinkFlags::ORDERLY, removal.graceful);
     LlcMessage::DeleteLink(DeleteLink {
         reply: false,
         flags,
         link: number,
-        reason: departure.reason,
+        reason: removal.reason,
     })
 }

@@ -1,19 +1,19 @@
-//! What nearly all octets need: nothing is urgent, held back, lost or at its end.
+//! The fast path of a connection: nothing is urgent, held back, lost or at its end.
 //!
-//! Each step here does what the general one does for such a connection, or nothing:
-//! it tells so before anything has changed, and the general one follows.
+//! Each step here does what its general counterpart does for such a connection, or it
+//! reports that it does not apply before anything has changed, and the general path follows.
 
 use super::Connection;
 use super::cursor::newer;
-use super::work::NotifyRecord;
-use crate::command::{DataTurn, DataWrite, Segment};
+use super::work::{NotifyRecord, Sent};
+use crate::command::{DataTransmit, DataWrite, Segment};
 use crate::wire::cdc::{Cdc, CdcOctets, ConnectionFlags, ProducerFlags};
 
 impl Connection {
-    /// Whether there is nothing to look at but octets: no end in sight, nothing to
-    /// tell to the owner or the peer.
+    /// Whether the fast path applies: the connection is not ending, and neither its owner
+    /// nor the peer has to be notified of anything but bytes.
     #[inline(always)]
-    const fn is_ordinary(&self) -> bool {
+    const fn is_fast(&self) -> bool {
         debug_assert!(self.steady == self.close.is_steady());
         // One comparison, as far as they lie side by side.
         let levels = [
@@ -27,10 +27,11 @@ impl Connection {
             && self.wants.is_empty()
     }
 
-    /// Whether nothing but octets is to be expected, which go to where they belong at once: no
-    /// end in sight, nothing to do, held back, urgent or under way, and no deadline.
-    pub(crate) fn is_about_octets_in_place(&self) -> bool {
-        self.is_ordinary()
+    /// Whether only bytes are expected, and they are placed in the peer's memory at once: the
+    /// connection is not ending, nothing is due, held back, urgent or in flight, and no
+    /// deadline runs.
+    pub(crate) fn is_about_bytes_in_place(&self) -> bool {
+        self.is_fast()
             && self.tx.attached
             && !self.tx.may_hold()
             && !self.tx.was_urgent()
@@ -39,50 +40,54 @@ impl Connection {
             && self.next_timeout().is_none()
     }
 
-    /// [`Connection::next_turn`], if all that was committed is one piece in both rings,
-    /// fits the window, and nothing could make it wait; or if only the consumer cursor is
-    /// to be told.
+    /// [`Connection::next_transmit`], if all that was committed is one piece in both rings,
+    /// fits the window, and nothing could make it wait; or if only the consumer cursor has
+    /// to be advertised.
     #[inline(always)]
-    pub(crate) fn ordinary_turn(&mut self, address: u64, turn: &mut DataTurn) -> Option<Sent> {
+    pub(crate) fn fast_transmit(
+        &mut self,
+        address: u64,
+        transmit: &mut DataTransmit,
+    ) -> Option<Sent> {
         let tx = &self.tx;
-        let octets = tx.unsent();
+        let bytes = tx.unsent();
         let written = tx.written.cursor;
         let window = tx.window();
-        if !self.is_ordinary()
+        if !self.is_fast()
             || tx.may_hold()
             || tx.was_urgent()
-            || octets > window
-            || octets > tx.peer.to_end(written.count)
+            || bytes > window
+            || bytes > tx.peer.to_end(written.count)
             || self.waiting
         {
             return None;
         }
-        if octets == 0 {
+        if bytes == 0 {
             if !self.rx.has_plain_peer() || !self.rx.may_owe_update() {
                 return None;
             }
             self.counts.standalone = self.counts.standalone.wrapping_add(1);
         }
-        let source = self.tx.one_piece(octets)?;
+        let source = self.tx.one_piece(bytes)?;
         //= FLOW-016
         let mut producer_flags = ProducerFlags::empty();
-        producer_flags.set(ProducerFlags::WRITER_BLOCKED, octets == window);
+        producer_flags.set(ProducerFlags::WRITER_BLOCKED, bytes == window);
         //= CDC-023
         //= CDC-025
-        let [first, second] = &mut turn.writes;
+        let [first, second] = &mut transmit.writes;
         first.source = [
             Segment {
                 offset: source,
-                length: octets,
+                length: bytes,
             },
             Segment::default(),
         ];
         first.address = address.wrapping_add(u64::from(written.count));
-        if octets == 0 {
+        if bytes == 0 {
             *first = DataWrite::NONE;
         }
         *second = DataWrite::NONE;
-        self.tx.written = self.tx.peer.advance(self.tx.written, octets);
+        self.tx.written = self.tx.peer.advance(self.tx.written, bytes);
         let record = self.tx.number();
         //= CDC-028
         //= FLOW-019
@@ -95,21 +100,21 @@ impl Connection {
             producer_flags,
             connection_flags: ConnectionFlags::empty(),
         };
-        turn.payload = cdc.emit();
+        transmit.payload = cdc.emit();
         debug_assert!(self.is_settled());
         Some(Sent {
             record,
-            octets,
-            blocked: octets == window,
+            bytes,
+            blocked: bytes == window,
         })
     }
 
     /// [`Connection::on_cdc`], if the message only moves cursors and no work follows
-    /// from it: whether there are octets to read, or `None`.
+    /// from it: whether there are bytes to read, or `None`.
     #[inline(always)]
-    pub(crate) fn ordinary_cdc(&mut self, octets: CdcOctets<'_>) -> Option<bool> {
-        let cdc = octets.read();
-        if !self.is_ordinary()
+    pub(crate) fn fast_cdc(&mut self, bytes: CdcOctets<'_>) -> Option<bool> {
+        let cdc = bytes.read();
+        if !self.is_fast()
             || !cdc.is_about_octets()
             || !self.rx.has_plain_peer()
             || !newer(cdc.sequence, self.rx.sequence)
@@ -120,7 +125,7 @@ impl Connection {
         if self.rx.may_owe_update_after(producer) {
             return None;
         }
-        // Who is blocked is told of anything that was read.
+        // A blocked writer needs to know of anything that was read.
         let blocked = !self.rx.peer_flags.is_empty() || !cdc.producer_flags.is_empty();
         if blocked && (self.rx.gain() > 0 || !self.tx.is_published()) {
             return None;
@@ -143,9 +148,9 @@ impl Connection {
     /// [`Connection::on_notify_completed`], if nothing waits for it but the application:
     /// whether there is room again where there was none, or `None`.
     #[inline(always)]
-    pub(crate) fn ordinary_completion(&mut self, record: NotifyRecord) -> Option<bool> {
+    pub(crate) fn fast_completion(&mut self, record: NotifyRecord) -> Option<bool> {
         // Whether the peer is owed a cursor does not depend on it.
-        if !self.is_ordinary() || !self.tx.is_published() {
+        if !self.is_fast() || !self.tx.is_published() {
             return None;
         }
         let writable = self.tx.complete(record) > 0 && self.tx.exhausted;
@@ -154,13 +159,4 @@ impl Connection {
         }
         Some(writable)
     }
-}
-
-/// What an ordinary turn carries.
-#[derive(Clone, Copy)]
-pub(crate) struct Sent {
-    pub(crate) record: NotifyRecord,
-    pub(crate) octets: u32,
-    /// It tells that the window is full.
-    pub(crate) blocked: bool,
 }
