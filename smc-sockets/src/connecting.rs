@@ -4,11 +4,15 @@
 mod greetings;
 mod met;
 mod pollable;
+#[cfg(feature = "tokio")]
+mod task;
 mod unpaired;
 
 pub(crate) use greetings::Greetings;
-pub(crate) use met::Met;
+pub(crate) use met::{Met, Server};
 pub use pollable::Connecting;
+#[cfg(feature = "tokio")]
+pub(crate) use task::{Begun, TaskConnecting};
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -20,7 +24,9 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use smc_proto::id::ConnId;
-use smc_transport_ism::shared::pairing::{Call, Grace, Outcome, Patience, Peer, Progress};
+use smc_transport_ism::shared::pairing::{
+    self, Call, Grace, Outcome, Paired, Patience, Peer, Progress,
+};
 
 use crate::asking::Wish;
 use crate::carrier::{Carrier, Cause};
@@ -39,6 +45,9 @@ const PART: Duration = Duration::from_millis(1);
 const ASK: Duration = Duration::from_millis(1);
 /// Least grace of a server that has answered before.
 const GRACE: Duration = Duration::from_millis(500);
+
+/// How long a server that answers others is not asked at all.
+const BUSY: Duration = Duration::from_millis(50);
 
 /// Longest wait for the answer to an announcement.
 const MOST: Duration = Duration::from_secs(4);
@@ -84,6 +93,9 @@ enum Waits {
     Here,
     /// The program polls a descriptor for it.
     Elsewhere,
+    /// A task of a runtime that polls the device.
+    #[cfg(feature = "tokio")]
+    Task,
 }
 
 /// A connection that is being made.
@@ -99,6 +111,8 @@ struct Attempt {
     wish: Wish,
     /// How it is known that the server speaks SMC, if it is not paired.
     known: Option<Discovery>,
+    /// It was announced to processes that share a listener: another one of them may accept.
+    to_workers: bool,
     /// Its number while it may take a channel in.
     greeting: Option<u64>,
     /// Readable once it is decided what carries a connection that was announced, for who polls.
@@ -123,9 +137,14 @@ enum Stage {
 
 /// How long a server is waited for that was announced a connection.
 struct Waiting {
+    /// Whichever process has accepted it may call.
+    call: Option<Call>,
     grace: Option<Grace>,
+    began: Instant,
     next: Instant,
     has_asked: bool,
+    /// Answers to announcements, as last seen.
+    answers: u64,
 }
 
 /// How far a step has come.
@@ -155,7 +174,7 @@ impl Attempt {
         let may_pair = pairs && room && wish.permitted.is_ok();
         let known = shard.met.at(to).filter(|_| may_pair);
         let (place, socket) = match known {
-            Some(peer) => match announce(shard, (to, peer), (place, socket), waits)? {
+            Some(server) => match announce(shard, (to, &server), (place, socket), waits)? {
                 Ok((stage, tcp)) => {
                     connect_to(&tcp, to)?;
                     return Ok(Self {
@@ -167,6 +186,7 @@ impl Attempt {
                         stage,
                         wish,
                         known: None,
+                        to_workers: matches!(server, Server::Workers(_)),
                         greeting: None,
                         notified: None,
                     });
@@ -191,6 +211,7 @@ impl Attempt {
             stage: Stage::Tcp(called, place),
             wish,
             known: None,
+            to_workers: false,
             greeting: None,
             notified: None,
         })
@@ -228,15 +249,7 @@ impl Attempt {
                             return Ok(Step::Wait(Some(until)));
                         }
                         Ok(Progress::Done(Outcome::Paired(paired))) => {
-                            let peer = paired.peer;
-                            if call.is_to_one() {
-                                self.shard.met.remember(self.to, peer);
-                            }
-                            // Without a channel to it, the server declines.
-                            let _ = self.shard.lock().transports.ism.device_mut().admit(paired);
-                            self.end_greeting();
-                            let last = self.shard.greetings.last();
-                            self.stage = Stage::Paired(place, peer, last);
+                            self.stage = self.paired(&call, place, paired);
                         }
                         Ok(Progress::Done(Outcome::Plain)) | Err(_) => {
                             self.end_greeting();
@@ -296,9 +309,12 @@ impl Attempt {
         let mut waiting = match waiting {
             Some(waiting) => waiting,
             None if self.is_connected()? => Waiting {
+                call: None,
                 grace: None,
+                began: now,
                 next: now + ASK,
                 has_asked: false,
+                answers: self.shard.lock().answers(),
             },
             None => {
                 self.stage = Stage::Announced(socket, conn, None);
@@ -310,6 +326,9 @@ impl Attempt {
         match self.waits {
             Waits::Here => state.stay_awake(&shard, shard.now()),
             Waits::Elsewhere => state.settle(&shard, shard.now()),
+            // What happens is the runtime's matter, whose loop polls the device.
+            #[cfg(feature = "tokio")]
+            Waits::Task => {}
         }
         let (carrier, closed) = {
             let status = socket.status();
@@ -331,12 +350,25 @@ impl Attempt {
             self.stage = Stage::Announced(socket, conn, Some(waiting));
             return Ok(Some(Step::Wait(Some(until))));
         }
+        let answers = std::mem::replace(&mut waiting.answers, state.answers());
+        if answers != waiting.answers && now < waiting.began + BUSY {
+            // The server accepts one after the other.
+            drop(state);
+            let until = now + ASK;
+            waiting.next = until;
+            self.stage = Stage::Announced(socket, conn, Some(waiting));
+            return Ok(Some(Step::Wait(Some(until))));
+        }
+        // A server that has answered decides by CLC.
+        let waits = !state.is_answered(conn);
+        if self.to_workers && waits {
+            drop(state);
+            return self.await_call(socket, conn, waiting, now);
+        }
         // Its program may do something else.
         if !std::mem::replace(&mut waiting.has_asked, true) {
             state.ask_to_accept(conn);
         }
-        // A server that has answered decides by CLC.
-        let waits = !state.is_answered(conn);
         drop(state);
         if waits && self.is_given_up(&mut waiting, now)? {
             shard.met.forget(self.to);
@@ -353,6 +385,94 @@ impl Attempt {
         waiting.next = until;
         self.stage = Stage::Announced(socket, conn, Some(waiting));
         Ok(Some(Step::Wait(Some(until))))
+    }
+
+    /// Lets whichever process has accepted a connection call, of those that share a listener: it
+    /// may be one that the connection was not announced to.
+    //= SHM-080
+    fn await_call(
+        &mut self,
+        socket: Arc<Socket>,
+        conn: ConnId,
+        mut waiting: Waiting,
+        now: Instant,
+    ) -> io::Result<Option<Step>> {
+        let shard = self.shard.clone();
+        let begun = waiting.call.is_none();
+        let call = match &mut waiting.call {
+            Some(call) => Ok(call),
+            none => {
+                let gids = shard.lock().transports.ism.device().gids();
+                // The engine resets what is not decided in its time.
+                let patience = Patience {
+                    accept: shard.patience.accept.min(MOST),
+                    grace: shard.patience.grace.min(MOST),
+                    ..shard.patience
+                };
+                let call = Call::listen(&self.tcp, gids, patience);
+                call.map(|call| none.insert(call))
+            }
+        };
+        let number = *self.greeting.get_or_insert_with(|| shard.greetings.begin());
+        let progress = call.and_then(|call| {
+            let reach = |peer: &_| shard.lock().transports.ism.device_mut().reach(peer);
+            let progress = call.poll(&self.tcp, reach, now)?;
+            Ok((progress, call.greets()))
+        });
+        let outcome = match progress {
+            Ok((Progress::Pending { until }, greets)) => {
+                match greets {
+                    Some(peer) => shard.greetings.is_with(number, peer),
+                    None => self.end_greeting(),
+                }
+                if begun {
+                    // What calls is polled for, and no memory.
+                    self.waits = Waits::Elsewhere;
+                    shard.lock().drive_handshake(&shard, conn);
+                }
+                waiting.next = until;
+                self.stage = Stage::Announced(socket, conn, Some(waiting));
+                if begun {
+                    self.poll_announced()?;
+                }
+                return Ok(Some(Step::Wait(Some(until))));
+            }
+            Ok((Progress::Done(outcome), _)) => outcome,
+            Err(_) => Outcome::Plain,
+        };
+        match outcome {
+            Outcome::Paired(_) => shard.lock().has_called(&shard, conn),
+            Outcome::Plain => shard.lock().withdraw(&shard, conn),
+        }
+        let place = socket.status().place.take();
+        match (outcome, place, &waiting.call) {
+            (Outcome::Paired(paired), Some(place), Some(call)) => {
+                self.stage = self.paired(call, place, paired);
+            }
+            (_, place, _) => {
+                self.end_greeting();
+                shard.met.forget(self.to);
+                match self.unpaired(place, true)? {
+                    Ok(stage) => self.stage = stage,
+                    Err(cause) => return self.plain(cause).map(Some),
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Goes on with a server that has paired, by a call.
+    fn paired(&mut self, call: &Call, place: Place, paired: Paired) -> Stage {
+        let (peer, met) = (paired.peer, &self.shard.met);
+        if call.is_to_one() {
+            met.remember(self.to, peer);
+        } else if call.is_to_workers() {
+            met.remember_worker(self.to, peer);
+        }
+        // Without a channel to it, the server declines.
+        let _ = self.shard.lock().transports.ism.device_mut().admit(paired);
+        self.end_greeting();
+        Stage::Paired(place, peer, self.shard.greetings.last())
     }
 
     /// Whether no answer to an announcement is waited for any more, as the kernel shows.
@@ -382,10 +502,13 @@ impl Attempt {
         Ok(())
     }
 
-    /// The connection that was announced, and that TCP has.
+    /// The connection that was announced, and that TCP has, if the answer comes over shared memory
+    /// alone.
     fn announced(&self) -> Option<Arc<Socket>> {
         match &self.stage {
-            Stage::Announced(socket, _, Some(_)) => Some(socket.clone()),
+            Stage::Announced(socket, _, Some(waiting)) if waiting.call.is_none() => {
+                Some(socket.clone())
+            }
             _ => None,
         }
     }
@@ -467,6 +590,9 @@ impl Attempt {
     fn called(&self) -> Vec<BorrowedFd<'_>> {
         match &self.stage {
             Stage::Tcp(Some(call), _) | Stage::Calling(call, _) => call.sockets(),
+            Stage::Announced(_, _, Some(waiting)) => {
+                waiting.call.as_ref().map_or(Vec::new(), Call::sockets)
+            }
             _ => Vec::new(),
         }
     }
@@ -503,14 +629,18 @@ type Beginning = (Option<Place>, OwnedFd);
 //= SHM-066
 fn announce(
     shard: &Arc<Shard>,
-    (to, peer): (SocketAddr, Peer),
+    (to, server): (SocketAddr, &Server),
     (place, socket): Beginning,
     waits: Waits,
 ) -> io::Result<Result<(Stage, TcpStream), Beginning>> {
     // A channel that the server has and this side has not taken in yet may be the one that the
     // server offers its memory over.
     //= SHM-013
-    if !shard.greetings.are_over(shard.greetings.last(), peer) {
+    let (peers, last) = (server.peers(), shard.greetings.last());
+    if !peers
+        .iter()
+        .all(|peer| shard.greetings.are_over(last, *peer))
+    {
         return Ok(Err((place, socket)));
     }
     let cookie = rustix::net::sockopt::socket_cookie(&socket)?;
@@ -519,7 +649,7 @@ fn announce(
     held.status().place = place;
     let announcement = Announcement {
         to,
-        peer,
+        peers,
         socket: &held,
         cookie,
         is_awaited: waits == Waits::Here,
@@ -529,6 +659,12 @@ fn announce(
         let place = held.status().place.take();
         return Ok(Err((place, tcp.into())));
     };
+    // TCP has not begun to connect: no process sees what is set here later than it is needed.
+    if matches!(server, Server::Workers(_)) && pairing::mark_announced(&tcp).is_err() {
+        shard.lock().withdraw(shard, conn);
+        let place = held.status().place.take();
+        return Ok(Err((place, tcp.into())));
+    }
     Ok(Ok((Stage::Announced(held, conn, None), tcp)))
 }
 
@@ -571,8 +707,14 @@ impl Drop for Attempt {
                 .device_mut()
                 .abandon(paired);
         }
-        if let Stage::Announced(_, conn, _) = &self.stage {
-            self.shard.lock().withdraw(&self.shard, *conn);
+        if let Stage::Announced(_, conn, waiting) = &mut self.stage {
+            let call = waiting.as_mut().and_then(|waiting| waiting.call.as_mut());
+            let mut state = self.shard.lock();
+            state.withdraw(&self.shard, *conn);
+            if let Some(Outcome::Paired(paired)) = call.map(Call::give_up) {
+                //= SHM-042
+                state.transports.ism.device_mut().abandon(paired);
+            }
         }
         if let Stage::Deciding(socket, conn) = &self.stage {
             let mut state = self.shard.lock();
