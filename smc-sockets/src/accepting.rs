@@ -12,7 +12,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags};
 use rustix::io::Errno;
 use smc_transport_ism::shared::pairing;
 
-use crate::carrier::Carrier;
+use crate::carrier::{Carrier, Cause, Limit};
 use crate::descriptors;
 use crate::discovery::NotAsked;
 use crate::driver;
@@ -256,8 +256,7 @@ impl Single {
         }
     }
 
-    /// Answers the announcement of the connection; gives it back if there is none, or none can be
-    /// answered.
+    /// Answers the announcement of the connection; gives it back if there is none.
     //= SHM-080
     fn answer(
         self: &Arc<Self>,
@@ -279,18 +278,24 @@ impl Single {
             return Some(tcp);
         };
         let source = Source::User(announced.peer.uid);
-        let admission = shard.undecided().admit(source, Instant::now());
-        match (admission, shard.place()) {
-            (Admission::Admitted(number), Some(place)) => {
+        let place = shard.place();
+        let admission = || shard.undecided().admit(source, Instant::now());
+        match (place.as_ref().map(|_| admission()), place) {
+            (Some(Admission::Admitted(number)), Some(place)) => {
                 let to: Weak<dyn Destination> = Arc::downgrade(self) as _;
                 let arrival = Arrival::new(to, client, Some(shard.ticket(number)));
                 let socket = Arc::new(Socket::new(tcp, None, shard.spin));
                 state.accept_announced(shard, &socket, announced, (arrival, place));
                 None
             }
-            _ => {
-                state.decline_announcement(shard, &announced);
-                Some(tcp)
+            (admission, _) => {
+                state.decline_announcement(shard, &announced, &tcp);
+                drop(state);
+                let most = shard.undecided().most();
+                let limit = admission.map_or(shard.limit, |_| Limit::Undecided(most));
+                let carrier = Some(Carrier::tcp(Cause::Limit(limit)));
+                self.set(Ok(Arc::new(Socket::new(tcp, carrier, shard.spin))));
+                None
             }
         }
     }

@@ -452,7 +452,7 @@ impl Listening {
             },
             (cause, _) => cause.unwrap_or(Cause::Limit(shard.limit)),
         };
-        state.decline_announcement(shard, &announced);
+        state.decline_announcement(shard, &announced, &socket.tcp);
         drop(state);
         socket.decided(Carrier::tcp(cause));
         self.arrived(Ok((Arc::new(socket), address)));

@@ -14,7 +14,9 @@
 //! answered waits for that, as long as the engine waits for any CLC message. No byte of CLC goes
 //! over TCP, so that a process that accepts the connection without answering sees none.
 
-use std::net::SocketAddr;
+mod workers;
+
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 
 use smc_proto::completion::IsmCompletion;
@@ -22,7 +24,7 @@ use smc_proto::endpoint::{ClcProgress, TcpEvent};
 use smc_proto::id::ConnId;
 use smc_proto::time::{Duration, Instant};
 use smc_proto::wire::types::DiagnosisCode;
-use smc_transport_ism::shared::pairing::Peer;
+use smc_transport_ism::shared::pairing::{self, Peer};
 use smc_transport_ism::shared::{Announced, HANDSHAKES, HandshakeId};
 
 use super::{Place, Shard, State};
@@ -164,20 +166,23 @@ impl State {
 
     /// The socket at the other end of an accepted connection, by cookie and user, if its process
     /// takes calls or has announced it.
-    pub(crate) fn calling_client(&self, tcp: &std::net::TcpStream) -> Option<(u64, u32)> {
+    pub(crate) fn calling_client(&self, tcp: &TcpStream) -> Option<(u64, u32)> {
         self.owners.as_ref()?.calling_client(tcp)
     }
 
     /// The user of the other end of a connection, if it is of this host.
-    pub(crate) fn other_end(&self, tcp: &std::net::TcpStream) -> Option<u32> {
+    pub(crate) fn other_end(&self, tcp: &TcpStream) -> Option<u32> {
         self.owners.as_ref()?.other_end(tcp)
     }
 
-    /// Declines an announcement.
-    pub(crate) fn decline_announcement(&mut self, shard: &Shard, of: &Announced) {
+    /// Declines an announcement of an accepted connection, which is TCP.
+    pub(crate) fn decline_announcement(&mut self, shard: &Shard, of: &Announced, tcp: &TcpStream) {
+        // The client believes who holds the connection. It goes on at once, whatever fails here.
+        let cookie = rustix::net::sockopt::socket_cookie(tcp).unwrap_or(0);
+        let _ = pairing::let_go(tcp);
         let device = self.transports.ism.device_mut();
         if let Some(decline) = opening::decline(shard.peer_id, DiagnosisCode::MEMORY) {
-            device.send_clc(of.id, 0, &decline);
+            device.send_clc(of.id, cookie, &decline);
         }
         device.end_handshake(of.id);
     }
@@ -198,7 +203,7 @@ impl State {
         let begun = cookie.and_then(|at| Some((at, self.engine.listen(now, options).ok()?)));
         let Some((cookie, conn)) = begun else {
             // There is a place for each: the engine has no other reason to refuse one.
-            self.decline_announcement(shard, &announced);
+            self.decline_announcement(shard, &announced, &socket.tcp);
             socket.decided(Carrier::tcp(Cause::Limit(shard.limit)));
             arrival.deliver(socket.clone());
             return;
@@ -452,88 +457,6 @@ impl State {
                 }
             }
         }
-    }
-
-    /// Receives the answer to an announcement to several peers: the one that has accepted the
-    /// connection is its peer from then on, and the others will not answer.
-    //= SHM-080
-    fn receive_answer(&mut self, conn: ConnId, now: Instant) {
-        let Some(Handshake::Open { cookie, .. }) = self.handshake(conn) else {
-            return;
-        };
-        let of_conn = |at: &&Underway| at.conn == conn && !at.candidates.is_empty();
-        let Some(underway) = self.handshakes.iter().find(of_conn) else {
-            return;
-        };
-        for (peer, id) in underway.candidates.clone() {
-            let Some(clc) = self.transports.ism.device_mut().receive_clc(id) else {
-                continue;
-            };
-            let open = Handshake::Open {
-                id,
-                cookie,
-                is_verified: false,
-            };
-            if let Some(entry) = self.entry_mut(conn) {
-                entry.peer = Some(peer);
-                entry.handshake = Some(open);
-            }
-            let names = self.transports.names(peer, &clc.bytes);
-            if names && self.is_verified(conn, clc.cookie) {
-                let others = self.take_candidates(conn).into_iter();
-                let others = others.map(|(_, of)| of).filter(|of| *of != id);
-                self.take_announcements_back(others, cookie);
-                return self.engine_clc(conn, &clc.bytes, now);
-            }
-            // It says that it accepted the connection, which it did not, or declines.
-            let mut left = self.take_candidates(conn);
-            left.retain(|(_, of)| *of != id);
-            let Some((next_peer, next)) = left.first().copied() else {
-                return self.refuse(conn, now);
-            };
-            self.decline_answer(id, cookie);
-            let open = Handshake::Open {
-                id: next,
-                cookie,
-                is_verified: false,
-            };
-            if let Some(entry) = self.entry_mut(conn) {
-                entry.peer = Some(next_peer);
-                entry.handshake = Some(open);
-            }
-            if let Some(underway) = self.underway(conn) {
-                underway.candidates = left;
-            }
-        }
-    }
-
-    /// Takes announcements back: another process has accepted the connection.
-    fn take_announcements_back(&mut self, of: impl Iterator<Item = HandshakeId>, cookie: u64) {
-        let decline = opening::decline(Default::default(), DiagnosisCode::NO_SMCD_DEVICE);
-        let decline = decline.unwrap_or_default();
-        let device = self.transports.ism.device_mut();
-        of.for_each(|id| device.take_back(id, cookie, &decline));
-    }
-
-    /// Forgets a connection that was announced: a process has accepted it that has called.
-    //= SHM-080
-    pub(crate) fn has_called(&mut self, shard: &Arc<Shard>, conn: ConnId) {
-        if let Some(Handshake::Open { id, cookie, .. }) = self.handshake(conn) {
-            let others = self.take_candidates(conn).into_iter();
-            let others = others.map(|(_, of)| of).filter(|of| *of != id);
-            self.take_announcements_back(std::iter::once(id).chain(others), cookie);
-        }
-        self.forget(shard, conn, shard.now());
-        self.settle(shard, shard.now());
-    }
-
-    /// Declines what a peer has answered, or may yet answer, as another one accepts.
-    fn decline_answer(&mut self, id: HandshakeId, cookie: u64) {
-        let device = self.transports.ism.device_mut();
-        if let Some(decline) = opening::decline(Default::default(), DiagnosisCode::NO_SMCD_DEVICE) {
-            device.send_clc(id, cookie, &decline);
-        }
-        device.end_handshake(id);
     }
 
     /// Whether the peer of a connection holds the other end of its TCP connection, which has

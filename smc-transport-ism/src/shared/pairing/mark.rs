@@ -66,7 +66,7 @@ pub fn mark_announced(tcp: impl AsFd) -> io::Result<()> {
 /// # Errors
 /// The operating system's. Processes that would call find no name.
 //= SHM-080
-pub(super) fn unmark_client(tcp: impl AsFd) -> io::Result<()> {
+pub fn unmark_client(tcp: impl AsFd) -> io::Result<()> {
     set_multicast_all(&tcp, true)?;
     set_bind_address_no_port(tcp, false)
 }
