@@ -231,7 +231,7 @@ impl Device {
     fn next_of_all(&mut self, due: bool) -> Option<IsmReport> {
         if self.parked {
             // Whoever slept by other means was woken by something in a socket. Where the descriptor
-            // is heard, that is said.
+            // is polled all the time, its poller reports that.
             self.unread |= !self.heard && self.channels.iter().any(|(_, channel)| !channel.at_word);
             self.awake();
         }

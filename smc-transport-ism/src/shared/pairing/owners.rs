@@ -29,8 +29,8 @@ impl Owners {
         Some((end.cookie, end.uid))
     }
 
-    /// As [`Self::client`], if the client shows that it takes calls, or that it has announced the
-    /// connection and will.
+    /// The client as [`Self::client`] names it, if it shows that it takes calls, or that it has
+    /// announced the connection and will.
     //= SHM-080
     #[must_use]
     pub fn calling_client(&self, tcp: impl AsFd) -> Option<(u64, u32)> {
