@@ -6,20 +6,22 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Instant;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags};
 use rustix::io::Errno;
 use smc_transport_ism::shared::pairing;
 
-use crate::carrier::Carrier;
+use crate::carrier::{Carrier, Cause, Limit};
 use crate::descriptors;
 use crate::discovery::NotAsked;
 use crate::driver;
-use crate::listening::{Accepted, Destination, HandedOver};
+use crate::listening::{Accepted, Arrival, Destination, HandedOver};
 use crate::process::PerProcess;
 use crate::socket::Socket;
 use crate::stack::Stack;
 use crate::stream::SmcStream;
+use crate::undecided::{Admission, Source};
 
 /// A connection that a program has accepted from a listener of its own, and of which it is not
 /// decided yet what carries it: [`Stack::accepted`].
@@ -37,6 +39,8 @@ pub struct Accepting {
     stack: Stack,
     tcp: TcpStream,
     client: SocketAddr,
+    /// The client's socket, by cookie and user.
+    of: (u64, u32),
     /// A process has begun: this one, or one from which it was forked.
     has_begun: AtomicBool,
     here: PerProcess<Here>,
@@ -104,31 +108,36 @@ impl Stack {
     /// The connection itself: it is plain TCP from its first byte, as the client does not pair, the
     /// policy forbids it, or there is no room. A client that waits for an answer is let go.
     pub fn accepted(&self, tcp: TcpStream) -> Result<Accepting, TcpStream> {
-        match (self.may_pair(&tcp), tcp.peer_addr()) {
-            (true, Ok(client)) => Ok(Accepting {
+        match self.may_pair(&tcp) {
+            Some((client, of)) => Ok(Accepting {
                 stack: self.clone(),
                 tcp,
                 client,
+                of,
                 has_begun: AtomicBool::new(false),
                 here: PerProcess::new(),
             }),
-            _ => {
+            None => {
                 let _ = pairing::let_go(&tcp);
                 Err(tcp)
             }
         }
     }
 
-    /// Whether an accepted connection may be one to pair.
-    fn may_pair(&self, tcp: &TcpStream) -> bool {
-        let (Ok(stack), Ok(near), Ok(far)) = (self.current(), tcp.local_addr(), tcp.peer_addr())
-        else {
-            return false;
-        };
+    /// The client of an accepted connection, if it may be one to pair: its address, and the cookie
+    /// and the user of its socket.
+    fn may_pair(&self, tcp: &TcpStream) -> Option<(SocketAddr, (u64, u32))> {
+        let (stack, near, far) = (
+            self.current().ok()?,
+            tcp.local_addr().ok()?,
+            tcp.peer_addr().ok()?,
+        );
         let shard = stack.shard();
         let permitted = shard.asking.policy.accepting(near.port(), far.ip()).is_ok();
         let would = permitted && shard.has_place() && pairing::own_user().is_ok();
-        would && stack.gids().is_some() && pairing::takes_calls(tcp)
+        let may = would && stack.gids().is_some();
+        let client = may.then(|| shard.lock().calling_client(tcp))?;
+        Some((far, client?))
     }
 }
 
@@ -221,13 +230,16 @@ impl Accepting {
             stack,
         });
         self.has_begun.store(true, Ordering::Relaxed);
-        single.begin(tcp, self.client);
+        single.begin(tcp, self.client, self.of);
         Ok(here.single.get_or_init(|| single))
     }
 }
 
 impl Single {
-    fn begin(self: &Arc<Self>, tcp: TcpStream, client: SocketAddr) {
+    fn begin(self: &Arc<Self>, tcp: TcpStream, client: SocketAddr, of: (u64, u32)) {
+        let Some(tcp) = self.answer(tcp, client, of) else {
+            return;
+        };
         let shard = self.stack.shard();
         let gids = self.stack.gids();
         let listener = (self.port, self.asked);
@@ -240,6 +252,50 @@ impl Single {
                 let carrier = Some(Carrier::tcp(cause));
                 let socket = Arc::new(Socket::new(tcp, carrier, shard.spin));
                 self.set(Ok(socket));
+            }
+        }
+    }
+
+    /// Answers the announcement of the connection; gives it back if there is none.
+    //= SHM-080
+    fn answer(
+        self: &Arc<Self>,
+        tcp: TcpStream,
+        client: SocketAddr,
+        of: (u64, u32),
+    ) -> Option<TcpStream> {
+        let shard = self.stack.shard();
+        let mut state = shard.lock();
+        let permitted = shard
+            .asking
+            .policy
+            .accepting(self.port, client.ip())
+            .is_ok();
+        if !permitted || shard.memory_limit().is_some() {
+            return Some(tcp);
+        }
+        let Some(announced) = state.take_announcement_of(of) else {
+            return Some(tcp);
+        };
+        let source = Source::User(announced.peer.uid);
+        let place = shard.place();
+        let admission = || shard.undecided().admit(source, Instant::now());
+        match (place.as_ref().map(|_| admission()), place) {
+            (Some(Admission::Admitted(number)), Some(place)) => {
+                let to: Weak<dyn Destination> = Arc::downgrade(self) as _;
+                let arrival = Arrival::new(to, client, Some(shard.ticket(number)));
+                let socket = Arc::new(Socket::new(tcp, None, shard.spin));
+                state.accept_announced(shard, &socket, announced, (arrival, place));
+                None
+            }
+            (admission, _) => {
+                state.decline_announcement(shard, &announced, &tcp);
+                drop(state);
+                let most = shard.undecided().most();
+                let limit = admission.map_or(shard.limit, |_| Limit::Undecided(most));
+                let carrier = Some(Carrier::tcp(Cause::Limit(limit)));
+                self.set(Ok(Arc::new(Socket::new(tcp, carrier, shard.spin))));
+                None
             }
         }
     }

@@ -4,12 +4,18 @@ use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+#[cfg(feature = "tokio")]
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
 use crate::connecting::{self, Connecting};
+#[cfg(feature = "tokio")]
+use crate::connecting::{Begun, TaskConnecting};
 use crate::listener::SmcListener;
+#[cfg(feature = "tokio")]
+use crate::shard::Shard;
 use crate::stack::Stack;
 use crate::stream::SmcStream;
 
@@ -161,6 +167,16 @@ impl SmcSocket {
     /// As [`SmcStream::begin_connect`].
     pub fn begin_connect(self, to: SocketAddr) -> io::Result<Connecting> {
         Connecting::begin(&self.stack, Some(self.tcp), to)
+    }
+
+    /// Begins to connect in a task, of whose runtime `polls` knows whether it polls the device.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn connect_in_task(
+        self,
+        to: SocketAddr,
+        polls: impl FnOnce(&Arc<Shard>) -> bool,
+    ) -> io::Result<Begun> {
+        TaskConnecting::begin(&self.stack, Some(self.tcp), to, polls)
     }
 
     /// Listens with it. The kernel keeps so many connections for it that nobody took in.

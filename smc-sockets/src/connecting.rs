@@ -1,14 +1,20 @@
 //! The client's way to a stream: TCP, pairing, and CLC where that came to it. It takes no
 //! thread but the caller's, who may wait for it or do something else meanwhile.
 
+mod announced;
 mod greetings;
 mod met;
 mod pollable;
+#[cfg(feature = "tokio")]
+mod task;
 mod unpaired;
 
+use announced::{Waiting, announce};
 pub(crate) use greetings::Greetings;
-pub(crate) use met::Met;
+pub(crate) use met::{Met, Server};
 pub use pollable::Connecting;
+#[cfg(feature = "tokio")]
+pub(crate) use task::{Begun, TaskConnecting};
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -16,32 +22,24 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags};
+use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use smc_proto::id::ConnId;
-use smc_transport_ism::shared::pairing::{Call, Grace, Outcome, Patience, Peer, Progress};
+use smc_transport_ism::shared::pairing::{Call, Outcome, Paired, Peer, Progress};
 
 use crate::asking::Wish;
 use crate::carrier::{Carrier, Cause};
 use crate::descriptors;
 use crate::discovery::Discovery;
 use crate::process::Process;
-use crate::shard::{Announcement, Place, Shard, timespec};
+use crate::shard::{Place, Shard, timespec};
 use crate::socket::Socket;
 
 /// How long to sleep at TCP before looking whether a timer has decided.
 const TICK: Duration = Duration::from_millis(50);
 /// The same while others greet the server, too.
 const PART: Duration = Duration::from_millis(1);
-/// Time after which a server that was announced a connection is asked to accept it, and between
-/// two questions to the kernel where the connection is.
-const ASK: Duration = Duration::from_millis(1);
-/// Least grace of a server that has answered before.
-const GRACE: Duration = Duration::from_millis(500);
-
-/// Longest wait for the answer to an announcement.
-const MOST: Duration = Duration::from_secs(4);
 
 /// Connects to an address, and finds out what carries the connection.
 pub(crate) fn connect(
@@ -84,6 +82,9 @@ enum Waits {
     Here,
     /// The program polls a descriptor for it.
     Elsewhere,
+    /// A task of a runtime that polls the device.
+    #[cfg(feature = "tokio")]
+    Task,
 }
 
 /// A connection that is being made.
@@ -99,6 +100,8 @@ struct Attempt {
     wish: Wish,
     /// How it is known that the server speaks SMC, if it is not paired.
     known: Option<Discovery>,
+    /// It was announced to processes that share a listener: another one of them may accept.
+    to_workers: bool,
     /// Its number while it may take a channel in.
     greeting: Option<u64>,
     /// Readable once it is decided what carries a connection that was announced, for who polls.
@@ -119,13 +122,6 @@ enum Stage {
     /// Declined by this side.
     Declined(Arc<Socket>),
     Done,
-}
-
-/// How long a server is waited for that was announced a connection.
-struct Waiting {
-    grace: Option<Grace>,
-    next: Instant,
-    has_asked: bool,
 }
 
 /// How far a step has come.
@@ -155,7 +151,7 @@ impl Attempt {
         let may_pair = pairs && room && wish.permitted.is_ok();
         let known = shard.met.at(to).filter(|_| may_pair);
         let (place, socket) = match known {
-            Some(peer) => match announce(shard, (to, peer), (place, socket), waits)? {
+            Some(server) => match announce(shard, (to, &server), (place, socket), waits)? {
                 Ok((stage, tcp)) => {
                     connect_to(&tcp, to)?;
                     return Ok(Self {
@@ -167,6 +163,7 @@ impl Attempt {
                         stage,
                         wish,
                         known: None,
+                        to_workers: matches!(server, Server::Workers(_)),
                         greeting: None,
                         notified: None,
                     });
@@ -191,6 +188,7 @@ impl Attempt {
             stage: Stage::Tcp(called, place),
             wish,
             known: None,
+            to_workers: false,
             greeting: None,
             notified: None,
         })
@@ -228,15 +226,7 @@ impl Attempt {
                             return Ok(Step::Wait(Some(until)));
                         }
                         Ok(Progress::Done(Outcome::Paired(paired))) => {
-                            let peer = paired.peer;
-                            if call.is_to_one() {
-                                self.shard.met.remember(self.to, peer);
-                            }
-                            // Without a channel to it, the server declines.
-                            let _ = self.shard.lock().transports.ism.device_mut().admit(paired);
-                            self.end_greeting();
-                            let last = self.shard.greetings.last();
-                            self.stage = Stage::Paired(place, peer, last);
+                            self.stage = self.paired(&call, place, paired);
                         }
                         Ok(Progress::Done(Outcome::Plain)) | Err(_) => {
                             self.end_greeting();
@@ -285,109 +275,18 @@ impl Attempt {
         }
     }
 
-    /// Goes on with a connection that was announced; `None` if it went to another stage.
-    fn announced_step(
-        &mut self,
-        socket: Arc<Socket>,
-        conn: ConnId,
-        waiting: Option<Waiting>,
-    ) -> io::Result<Option<Step>> {
-        let now = Instant::now();
-        let mut waiting = match waiting {
-            Some(waiting) => waiting,
-            None if self.is_connected()? => Waiting {
-                grace: None,
-                next: now + ASK,
-                has_asked: false,
-            },
-            None => {
-                self.stage = Stage::Announced(socket, conn, None);
-                return Ok(Some(Step::Wait(None)));
-            }
-        };
-        let shard = self.shard.clone();
-        let mut state = shard.lock();
-        match self.waits {
-            Waits::Here => state.stay_awake(&shard, shard.now()),
-            Waits::Elsewhere => state.settle(&shard, shard.now()),
+    /// Goes on with a server that has paired, by a call.
+    fn paired(&mut self, call: &Call, place: Place, paired: Paired) -> Stage {
+        let (peer, met) = (paired.peer, &self.shard.met);
+        if call.is_to_one() {
+            met.remember(self.to, peer);
+        } else if call.is_to_workers() {
+            met.remember_worker(self.to, peer);
         }
-        let (carrier, closed) = {
-            let status = socket.status();
-            (status.carrier, status.closed)
-        };
-        if carrier.is_some() {
-            drop(state);
-            socket.status().notified = None;
-            self.tcp.set_nonblocking(false)?;
-            return Ok(Some(Step::Done(socket)));
-        }
-        if let Some(reason) = closed {
-            let kind = io::ErrorKind::ConnectionReset;
-            return Err(io::Error::new(kind, reason.to_string()));
-        }
-        if waiting.next > now {
-            let until = waiting.next;
-            drop(state);
-            self.stage = Stage::Announced(socket, conn, Some(waiting));
-            return Ok(Some(Step::Wait(Some(until))));
-        }
-        // Its program may do something else.
-        if !std::mem::replace(&mut waiting.has_asked, true) {
-            state.ask_to_accept(conn);
-        }
-        // A server that has answered decides by CLC.
-        let waits = !state.is_answered(conn);
-        drop(state);
-        if waits && self.is_given_up(&mut waiting, now)? {
-            shard.met.forget(self.to);
-            shard.lock().withdraw(&shard, conn);
-            // The server may have answered meanwhile: it is bound to the Decline.
-            let place = socket.status().place.take();
-            match self.unpaired(place, true)? {
-                Ok(stage) => self.stage = stage,
-                Err(cause) => return self.plain(cause).map(Some),
-            }
-            return Ok(None);
-        }
-        let until = now + ASK;
-        waiting.next = until;
-        self.stage = Stage::Announced(socket, conn, Some(waiting));
-        Ok(Some(Step::Wait(Some(until))))
-    }
-
-    /// Whether no answer to an announcement is waited for any more, as the kernel shows.
-    fn is_given_up(&self, waiting: &mut Waiting, now: Instant) -> io::Result<bool> {
-        let shard = &self.shard;
-        // The engine resets what is not decided in its time.
-        let patience = Patience {
-            accept: shard.patience.accept.min(MOST),
-            grace: shard.patience.grace.max(GRACE).min(MOST),
-            ..shard.patience
-        };
-        let grace = match &mut waiting.grace {
-            Some(grace) => grace,
-            none => none.insert(Grace::begin(patience, now)?),
-        };
-        grace.is_over(&self.tcp, now)
-    }
-
-    /// Makes the descriptor that is polled for a connection that was announced.
-    fn poll_announced(&mut self) -> io::Result<()> {
-        if let Stage::Announced(socket, ..) = &self.stage {
-            let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-            let notified = Arc::new(descriptors::keep(|| rustix::event::eventfd(0, flags))?);
-            socket.status().notified = Some(notified.clone());
-            self.notified = Some(notified);
-        }
-        Ok(())
-    }
-
-    /// The connection that was announced, and that TCP has.
-    fn announced(&self) -> Option<Arc<Socket>> {
-        match &self.stage {
-            Stage::Announced(socket, _, Some(_)) => Some(socket.clone()),
-            _ => None,
-        }
+        // Without a channel to it, the server declines.
+        let _ = self.shard.lock().transports.ism.device_mut().admit(paired);
+        self.end_greeting();
+        Stage::Paired(place, peer, self.shard.greetings.last())
     }
 
     /// Whether TCP alone is left: nothing was called, announced or asked for.
@@ -467,6 +366,9 @@ impl Attempt {
     fn called(&self) -> Vec<BorrowedFd<'_>> {
         match &self.stage {
             Stage::Tcp(Some(call), _) | Stage::Calling(call, _) => call.sockets(),
+            Stage::Announced(_, _, Some(waiting)) => {
+                waiting.call.as_ref().map_or(Vec::new(), Call::sockets)
+            }
             _ => Vec::new(),
         }
     }
@@ -493,43 +395,6 @@ impl Attempt {
         polled.push(PollFd::from_borrowed_fd(self.tcp.as_fd(), flags));
         polled
     }
-}
-
-/// What a connection begins with: a place, and a socket.
-type Beginning = (Option<Place>, OwnedFd);
-
-/// Announces a connection to a peer that has accepted at its address before; gives back what it
-/// begins with if that cannot be.
-//= SHM-066
-fn announce(
-    shard: &Arc<Shard>,
-    (to, peer): (SocketAddr, Peer),
-    (place, socket): Beginning,
-    waits: Waits,
-) -> io::Result<Result<(Stage, TcpStream), Beginning>> {
-    // A channel that the server has and this side has not taken in yet may be the one that the
-    // server offers its memory over.
-    //= SHM-013
-    if !shard.greetings.are_over(shard.greetings.last(), peer) {
-        return Ok(Err((place, socket)));
-    }
-    let cookie = rustix::net::sockopt::socket_cookie(&socket)?;
-    let tcp = TcpStream::from(socket);
-    let held = Arc::new(Socket::new(tcp.try_clone()?, None, shard.spin));
-    held.status().place = place;
-    let announcement = Announcement {
-        to,
-        peer,
-        socket: &held,
-        cookie,
-        is_awaited: waits == Waits::Here,
-    };
-    let conn = shard.lock().announce(shard, &announcement);
-    let Some(conn) = conn else {
-        let place = held.status().place.take();
-        return Ok(Err((place, tcp.into())));
-    };
-    Ok(Ok((Stage::Announced(held, conn, None), tcp)))
 }
 
 /// A socket for a connection to an address, which does not wait.
@@ -571,8 +436,14 @@ impl Drop for Attempt {
                 .device_mut()
                 .abandon(paired);
         }
-        if let Stage::Announced(_, conn, _) = &self.stage {
-            self.shard.lock().withdraw(&self.shard, *conn);
+        if let Stage::Announced(_, conn, waiting) = &mut self.stage {
+            let call = waiting.as_mut().and_then(|waiting| waiting.call.as_mut());
+            let mut state = self.shard.lock();
+            state.withdraw(&self.shard, *conn);
+            if let Some(Outcome::Paired(paired)) = call.map(Call::give_up) {
+                //= SHM-042
+                state.transports.ism.device_mut().abandon(paired);
+            }
         }
         if let Stage::Deciding(socket, conn) = &self.stage {
             let mut state = self.shard.lock();

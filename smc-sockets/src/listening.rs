@@ -73,6 +73,10 @@ struct Queue {
     wanted: bool,
     /// The driver accepts.
     ahead: bool,
+    /// [`Listening::ready`] is readable.
+    raised: bool,
+    /// Threads that accept, and take what is ready by themselves.
+    accepting: usize,
 }
 
 impl Listening {
@@ -208,9 +212,17 @@ impl Listening {
             return false;
         }
         queue.ready.push_back(what);
-        // It cannot be full: it counts one for many.
-        let _ = rustix::io::write(&self.ready, &1u64.to_ne_bytes());
+        self.raise(&mut queue);
         true
+    }
+
+    /// Wakes who polls, if there is something that no thread is about to take.
+    fn raise(&self, queue: &mut Queue) {
+        let wanted = queue.ready.len() > queue.accepting;
+        if wanted && !std::mem::replace(&mut queue.raised, true) {
+            // It cannot be full.
+            let _ = rustix::io::write(&self.ready, &1u64.to_ne_bytes());
+        }
     }
 
     /// Nobody accepts any more: what nobody has accepted yet.
@@ -222,9 +234,17 @@ impl Listening {
 
     /// The next connection, if there is one.
     pub(crate) fn next(&self, shard: &Shard) -> Option<io::Result<Accepted>> {
+        self.take(shard, false)
+    }
+
+    /// Takes the next connection; in a thread that was `accepting`, and is no more.
+    fn take(&self, shard: &Shard, accepting: bool) -> Option<io::Result<Accepted>> {
         let mut queue = self.queue();
+        queue.accepting = queue.accepting.saturating_sub(accepting.into());
         let next = queue.ready.pop_front();
-        if queue.ready.is_empty() {
+        if !queue.ready.is_empty() {
+            self.raise(&mut queue);
+        } else if std::mem::take(&mut queue.raised) {
             let _ = rustix::io::read(&self.ready, &mut [0; 8]);
         }
         self.open_or_pause(&mut queue, shard);
@@ -323,10 +343,15 @@ impl Listening {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return None,
                 Err(error) => return Some(Err(error)),
             };
+            self.queue().accepting += 1;
             let Some(tcp) = self.accept_announced(shard, tcp, address) else {
                 shard.spin_for_handshake(ACCEPT, |_| !self.queue().ready.is_empty());
+                if let Some(next) = self.take(shard, true) {
+                    return Some(next);
+                }
                 continue;
             };
+            self.accepts_no_more();
             match self.begin(shard, &tcp, address) {
                 Next::Plain(cause) => {
                     let carrier = Some(Carrier::tcp(cause));
@@ -343,6 +368,13 @@ impl Listening {
                 }
             }
         }
+    }
+
+    /// A thread that was about to take what is ready does not.
+    fn accepts_no_more(&self) {
+        let mut queue = self.queue();
+        queue.accepting = queue.accepting.saturating_sub(1);
+        self.raise(&mut queue);
     }
 
     /// Takes the next connection of TCP; `None` if it has gone meanwhile.
@@ -420,7 +452,7 @@ impl Listening {
             },
             (cause, _) => cause.unwrap_or(Cause::Limit(shard.limit)),
         };
-        state.decline_announcement(shard, &announced);
+        state.decline_announcement(shard, &announced, &socket.tcp);
         drop(state);
         socket.decided(Carrier::tcp(cause));
         self.arrived(Ok((Arc::new(socket), address)));

@@ -42,6 +42,9 @@ pub struct Policy {
     /// Most octets of memory for the buffers of connections; no limit by default but that
     /// of their number.
     pub max_memory: Option<u64>,
+    /// How long a client waits for the process that accepted its connection on this host, where
+    /// the kernel does not show whether that will answer; what the program has set by default.
+    pub pairing_grace: Option<Duration>,
     /// User EIDs, by preference, at most [`MAX_UEIDS`].
     pub ueids: Vec<Eid>,
     /// System EID.
@@ -60,6 +63,9 @@ pub struct Policy {
     /// What is wrong with the file it was to be read from.
     unusable: Option<String>,
 }
+
+/// Longest [`Policy::pairing_grace`].
+pub const MAX_PAIRING_GRACE: Duration = Duration::from_secs(10);
 
 /// Most user EIDs of a policy: the engine has room for four, and processes of one host
 /// know each other by one.
@@ -129,6 +135,7 @@ impl Default for Policy {
             ],
             exclude: Vec::new(),
             max_memory: None,
+            pairing_grace: None,
             ueids: Vec::new(),
             system_eid: None,
             transports: vec![Transport::Ism, Transport::Verbs],

@@ -235,6 +235,13 @@ impl Shard {
         );
         let descriptors = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
         let pairs = !alone && asking.policy.transport(Transport::Ism).is_ok();
+        let patience = Patience {
+            grace: asking
+                .policy
+                .pairing_grace
+                .unwrap_or(settings.patience.grace),
+            ..settings.patience
+        };
         let state = State::new(engine, transports, driver_waker.clone());
         let lanes = state.attention.lanes.clone();
         Ok(Arc::new(Self {
@@ -245,7 +252,7 @@ impl Shard {
             driver_waker,
             origin: std::time::Instant::now(),
             coarse_origin: nanoseconds(ClockId::Monotonic),
-            patience: settings.patience,
+            patience,
             spin,
             room: AtomicUsize::new(connections),
             peer_id,

@@ -32,6 +32,7 @@ pub struct Settings {
     pub buffer: Option<u32>,
     /// How long to wait for the other process while a connection begins: on a machine
     /// with little time to spare, more patience makes more connections SMC.
+    /// The policy's `pairing-grace` comes before [`Patience::grace`].
     pub patience: Patience,
     /// Longest that a thread which waits for a stream looks whether it must still wait,
     /// before it sleeps: a wake costs more than a look, and a look costs a core. It looks

@@ -305,7 +305,9 @@ impl Shard {
             let coarse = self.coarse();
             state.take_in(self, coarse);
             let is_over = happened(&mut state);
-            state.leave(self, coarse);
+            if is_over || budget.is_zero() {
+                state.stop_spinning(self, coarse);
+            }
             drop(state);
             if is_over {
                 if learns && !budget.is_zero() {
@@ -320,12 +322,13 @@ impl Shard {
                 std::hint::spin_loop();
             }
             let now = self.now();
-            if self.setup_spin().was_interrupted(now.since(last)) {
-                return false;
-            }
-            if now.since(began) > budget {
-                self.setup_spin().missed();
-                return false;
+            let interrupted = self.setup_spin().was_interrupted(now.since(last));
+            if interrupted || now.since(began) > budget {
+                if !interrupted {
+                    self.setup_spin().missed();
+                }
+                // Nothing is left behind by the last look.
+                budget = Duration::ZERO;
             }
             last = now;
         }

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
+use std::pin::pin;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -104,7 +105,34 @@ async fn connect() {
             assert_eq!(stream.read_u8().await.unwrap(), number as u8 ^ round);
         }
     }
+    let mut pending = 0;
+    for _ in 0..100 {
+        pending += usize::from(connects_without_descriptors(&stack, &address).await);
+    }
+    assert!(pending > 0, "no task had to wait");
     println!("\n{} connections", streams.len());
+}
+
+/// A task that connects to a server that was met waits in memory; whether it had to wait.
+async fn connects_without_descriptors(stack: &Stack, address: &str) -> bool {
+    let before = open();
+    let mut connecting = pin!(SmcStream::connect_on(stack, address));
+    let mut first = None;
+    let stream = std::future::poll_fn(|context| {
+        let polled = connecting.as_mut().poll(context);
+        first.get_or_insert_with(|| (open(), polled.is_pending()));
+        polled
+    });
+    assert!(stream.await.unwrap().carrier().is_smc());
+    let (meanwhile, is_pending) = first.unwrap();
+    for kind in [
+        "anon_inode:[eventpoll]",
+        "anon_inode:[timerfd]",
+        "anon_inode:[eventfd]",
+    ] {
+        assert_eq!(meanwhile.get(kind), before.get(kind), "{kind}");
+    }
+    is_pending
 }
 
 fn limited(role: &str, address: &str) -> Child {

@@ -56,6 +56,26 @@ pub(crate) fn set_bind_address_no_port(socket: impl AsFd, on: bool) -> io::Resul
     }
 }
 
+/// Sets `IP_MULTICAST_ALL` of an IP socket, of either version.
+pub(crate) fn set_multicast_all(socket: impl AsFd, on: bool) -> io::Result<()> {
+    let value = libc::c_int::from(on);
+    // SAFETY: the pointer is to an `int` of the length that is given; the descriptor is open, as
+    // it is borrowed.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::IPPROTO_IP,
+            libc::IP_MULTICAST_ALL,
+            (&raw const value).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    match result {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// How much of what was sent over a Unix socket its peer has not received yet, in bytes as
 /// the kernel counts them against the socket's buffer.
 pub(crate) fn unread_by_peer(socket: impl AsFd) -> io::Result<u32> {

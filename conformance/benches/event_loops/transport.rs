@@ -2,14 +2,21 @@
 
 use std::fmt;
 use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
-use smc_sockets::tokio::{SmcListener, SmcStream};
+use smc_sockets::tokio::{SmcListener, SmcSocket, SmcStream};
 use smc_sockets::{Settings, Stack};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream};
+
+/// Connections that the kernel keeps until they are accepted: more than clients of a workload
+/// make at once. One that finds the queue full is made a second later.
+const BACKLOG: u32 = 1024;
+/// Where servers listen.
+const ANY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// What carries a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -64,12 +71,16 @@ impl Listener {
         Ok(match transport {
             Transport::Smc => {
                 let stack = stack.expect("SMC has a stack");
-                let listener = SmcListener::bind_on(stack, "127.0.0.1:0").await?;
+                let socket = SmcSocket::new_v4_on(stack)?;
+                socket.bind(ANY)?;
+                let listener = socket.listen(BACKLOG)?;
                 println!("listening {}", listener.local_addr()?);
                 Self::Smc(listener)
             }
             Transport::Tcp => {
-                let listener = TcpListener::bind("127.0.0.1:0").await?;
+                let socket = TcpSocket::new_v4()?;
+                socket.bind(ANY)?;
+                let listener = socket.listen(BACKLOG)?;
                 println!("listening {}", listener.local_addr()?);
                 Self::Tcp(listener)
             }

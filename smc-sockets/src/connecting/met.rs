@@ -1,4 +1,4 @@
-//! Servers that this process has paired with: where they listen, and which peer accepts there.
+//! Servers that this process has paired with: where they listen, and which peers accept there.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -9,31 +9,110 @@ use smc_transport_ism::shared::pairing::Peer;
 /// Most addresses that are remembered; beyond that any is forgotten.
 const MOST: usize = 1024;
 
-/// Peers by the addresses at which they have accepted.
+/// Most processes that are remembered of one listener; beyond that the one that has paired first
+/// is forgotten.
+const MOST_WORKERS: usize = 16;
+
+/// Who accepts at an address.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Server {
+    /// One process.
+    One(Peer),
+    /// Any of those that share one listener: these have accepted.
+    Workers(Vec<Peer>),
+}
+
+impl Server {
+    /// The peers that have accepted.
+    pub(crate) fn peers(&self) -> &[Peer] {
+        match self {
+            Self::One(peer) => std::slice::from_ref(peer),
+            Self::Workers(peers) => peers,
+        }
+    }
+}
+
+/// Servers by their addresses.
 #[derive(Debug, Default)]
-pub(crate) struct Met(Mutex<BTreeMap<SocketAddr, Peer>>);
+pub(crate) struct Met(Mutex<BTreeMap<SocketAddr, Server>>);
 
 impl Met {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<SocketAddr, Peer>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<SocketAddr, Server>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The peer that has accepted at an address.
-    pub(crate) fn at(&self, address: SocketAddr) -> Option<Peer> {
-        self.lock().get(&address).copied()
+    /// Who accepts at an address.
+    pub(crate) fn at(&self, address: SocketAddr) -> Option<Server> {
+        self.lock().get(&address).cloned()
     }
 
     /// A peer has accepted at an address, at which one socket alone listens.
     pub(super) fn remember(&self, address: SocketAddr, peer: Peer) {
+        self.insert(address, Server::One(peer));
+    }
+
+    /// A peer has accepted at an address, and has called: it shares the socket that listens
+    /// there.
+    //= SHM-080
+    pub(super) fn remember_worker(&self, address: SocketAddr, peer: Peer) {
+        let mut workers = match self.at(address) {
+            Some(Server::Workers(workers)) => workers,
+            Some(Server::One(_)) | None => Vec::new(),
+        };
+        workers.retain(|known| *known != peer);
+        if workers.len() >= MOST_WORKERS {
+            workers.remove(0);
+        }
+        workers.push(peer);
+        self.insert(address, Server::Workers(workers));
+    }
+
+    fn insert(&self, address: SocketAddr, server: Server) {
         let mut all = self.lock();
         if all.len() >= MOST && !all.contains_key(&address) {
             all.pop_first();
         }
-        all.insert(address, peer);
+        all.insert(address, server);
     }
 
     /// The peer does not answer at this address any more.
     pub(super) fn forget(&self, address: SocketAddr) {
         self.lock().remove(&address);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use smc_transport_ism::device::Gid128;
+    use smc_transport_ism::shared::pairing::Peer;
+
+    use super::{MOST, MOST_WORKERS, Met, Server};
+
+    fn peer(gid: usize) -> Peer {
+        let gid = Gid128 {
+            gid: gid as u64,
+            ext: 0,
+        };
+        Peer { gid, uid: 1 }
+    }
+
+    //= SHM-080 test
+    #[test]
+    fn the_workers_of_a_listener_are_bounded_and_so_are_the_addresses() {
+        let met = Met::default();
+        let at = |port: usize| ([127, 0, 0, 1], port as u16).into();
+        for gid in 0..=MOST_WORKERS {
+            met.remember_worker(at(1), peer(gid));
+            met.remember_worker(at(1), peer(gid));
+        }
+        let server = met.at(at(1)).unwrap();
+        assert_eq!(server.peers().len(), MOST_WORKERS);
+        assert!(!server.peers().contains(&peer(0)));
+        met.remember(at(1), peer(7));
+        assert_eq!(met.at(at(1)), Some(Server::One(peer(7))));
+        for port in 0..2 * MOST {
+            met.remember_worker(at(port), peer(port));
+        }
+        assert_eq!(met.lock().len(), MOST);
     }
 }

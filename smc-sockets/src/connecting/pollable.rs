@@ -46,7 +46,12 @@ impl Connecting {
         to: SocketAddr,
     ) -> io::Result<Self> {
         let stack = stack.toward(to)?;
-        let mut attempt = Attempt::begin(stack.shard(), socket, to, Waits::Elsewhere)?;
+        let attempt = Attempt::begin(stack.shard(), socket, to, Waits::Elsewhere)?;
+        Self::poll(stack, attempt)
+    }
+
+    /// Makes the descriptor by which an attempt that has begun is waited for.
+    pub(super) fn poll(stack: Stack, mut attempt: Attempt) -> io::Result<Self> {
         attempt.poll_announced()?;
         let poller = descriptors::keep(|| epoll::create(epoll::CreateFlags::CLOEXEC))?;
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;

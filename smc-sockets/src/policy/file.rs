@@ -6,7 +6,7 @@ use serde::Deserialize;
 use smc_proto::wire::types::Eid;
 use smc_transport_verbs::pnet::PnetTable;
 
-use super::value::{memory, pnet, ports, servers, subnets, system_eid, transports, ueids};
+use super::value::{grace, memory, pnet, ports, servers, subnets, system_eid, transports, ueids};
 use super::{Assumption, Policy, PolicyError, PortRange, Shun, Subnet, Transport, UseOption};
 
 impl Policy {
@@ -38,6 +38,8 @@ struct File {
     exclude: Vec<Subnet>,
     #[serde(deserialize_with = "memory")]
     max_memory: Option<u64>,
+    #[serde(deserialize_with = "grace")]
+    pairing_grace: Option<Duration>,
     #[serde(deserialize_with = "ueids")]
     ueids: Vec<Eid>,
     #[serde(deserialize_with = "system_eid")]
@@ -61,6 +63,7 @@ impl Default for File {
             permit: policy.permit,
             exclude: policy.exclude,
             max_memory: policy.max_memory,
+            pairing_grace: policy.pairing_grace,
             ueids: policy.ueids,
             system_eid: policy.system_eid,
             transports: policy.transports,
@@ -85,6 +88,7 @@ impl From<File> for Policy {
             permit: file.permit,
             exclude: file.exclude,
             max_memory: file.max_memory,
+            pairing_grace: file.pairing_grace,
             ueids: file.ueids,
             system_eid: file.system_eid,
             transports: file.transports,

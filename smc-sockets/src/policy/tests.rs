@@ -120,6 +120,22 @@ fn memory_limits_the_number_of_connections() {
 }
 
 #[test]
+fn the_grace_of_pairing_is_a_time_in_milliseconds() {
+    use std::time::Duration;
+    for (text, expected) in [
+        ("20", 20),
+        ("\"20 ms\"", 20),
+        ("\"0ms\"", 0),
+        ("10000", 10_000),
+    ] {
+        let policy = Policy::parse(&format!("pairing-grace = {text}")).unwrap();
+        let expected = Some(Duration::from_millis(expected));
+        assert_eq!(policy.pairing_grace, expected, "{text}");
+    }
+    assert_eq!(Policy::parse("").unwrap().pairing_grace, None);
+}
+
+#[test]
 fn eids_and_physical_networks_are_those_of_the_tools() {
     let policy = Policy::parse(
         r#"
@@ -149,7 +165,7 @@ fn eids_and_physical_networks_are_those_of_the_tools() {
 }
 
 /// A text with a mistake in the line and the key that are named, and what is said of it.
-const WRONG: [(&str, usize, &str, &str); 23] = [
+const WRONG: [(&str, usize, &str, &str); 28] = [
     ("enabled = 1", 1, "enabled", "boolean"),
     ("\nenable = true", 2, "enable", "unknown field"),
     (
@@ -185,6 +201,16 @@ const WRONG: [(&str, usize, &str, &str); 23] = [
     ),
     ("max-memory = \"64 MB\"", 1, "max-memory", "64 MiB"),
     ("max-memory = -1", 1, "max-memory", "64 MiB"),
+    ("pairing-grace = \"20\"", 1, "pairing-grace", "20 ms"),
+    ("pairing-grace = \"-1 ms\"", 1, "pairing-grace", "20 ms"),
+    ("pairing-grace = \"+1 ms\"", 1, "pairing-grace", "20 ms"),
+    ("pairing-grace = -1", 1, "pairing-grace", "20 ms"),
+    (
+        "pairing-grace = 10001",
+        1,
+        "pairing-grace",
+        "at most 10000 ms",
+    ),
     ("ueids = [\"small\"]", 1, "ueids[0]", "0x73"),
     ("ueids = [\"A\",\"B\",\"C\",\"D\"]", 1, "ueids", "at most 3"),
     ("system-eid = \"X\"", 1, "system-eid", "IBM-SYSZ-ISMSEID"),

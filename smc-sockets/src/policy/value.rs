@@ -1,12 +1,13 @@
 //! The values of a policy's keys: how they are written, and what is no such value.
 
 use std::str::FromStr;
+use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, de};
 use smc_proto::wire::types::Eid;
 use smc_transport_verbs::pnet::{Attached, PnetId, PnetTable};
 
-use super::{MAX_UEIDS, PortRange, Subnet, Transport, size};
+use super::{MAX_PAIRING_GRACE, MAX_UEIDS, PortRange, Subnet, Transport, size};
 
 /// Most servers that may be remembered.
 const MOST_SERVERS: usize = 65_536;
@@ -66,6 +67,37 @@ pub(super) fn memory<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, 
     match Memory::deserialize(from)? {
         Memory::Octets(octets) => Ok(Some(octets)),
         Memory::Text(text) => size::octets(&text).map(Some).map_err(de::Error::custom),
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "no time; write it as \"20 ms\"")]
+enum Grace {
+    Milliseconds(u64),
+    Text(String),
+}
+
+pub(super) fn grace<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+    let wrong = |text: &str| {
+        de::Error::custom(format_args!("\"{text}\" is no time; write it as \"20 ms\""))
+    };
+    let milliseconds = match Grace::deserialize(from)? {
+        Grace::Milliseconds(milliseconds) => milliseconds,
+        Grace::Text(text) => {
+            let number = text.strip_suffix("ms").map(str::trim_end);
+            let number = number.filter(|number| !number.starts_with('+'));
+            number
+                .and_then(|number| number.parse().ok())
+                .ok_or_else(|| wrong(&text))?
+        }
+    };
+    let grace = Duration::from_millis(milliseconds);
+    match grace > MAX_PAIRING_GRACE {
+        true => Err(de::Error::custom(format_args!(
+            "at most {} ms",
+            MAX_PAIRING_GRACE.as_millis()
+        ))),
+        false => Ok(Some(grace)),
     }
 }
 

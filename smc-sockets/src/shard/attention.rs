@@ -304,7 +304,6 @@ impl State {
     }
 
     /// A thread has polled the device for a while and does no more.
-    #[cfg(feature = "tokio")]
     pub(crate) fn stop_spinning(&mut self, shard: &Arc<Shard>, now: Instant) {
         if self.attention.is_urgent() {
             self.settle(shard, now);

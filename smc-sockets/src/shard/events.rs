@@ -231,9 +231,11 @@ impl State {
         let Some(entry) = self.entry_mut(conn) else {
             return;
         };
-        let socket = entry.socket.clone();
+        let (socket, arrival) = (entry.socket.clone(), entry.arrival.take());
         socket.decided(carrier);
-        if let Some(arrival) = entry.arrival.take()
+        // A task that connects.
+        socket.waiters.notify(Direction::Read, &mut self.wakes);
+        if let Some(arrival) = arrival
             && !arrival.deliver(socket)
             && let Some(mut conn) = self.engine.conn(conn)
         {

@@ -14,7 +14,9 @@
 //! answered waits for that, as long as the engine waits for any CLC message. No byte of CLC goes
 //! over TCP, so that a process that accepts the connection without answering sees none.
 
-use std::net::SocketAddr;
+mod workers;
+
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 
 use smc_proto::completion::IsmCompletion;
@@ -22,7 +24,7 @@ use smc_proto::endpoint::{ClcProgress, TcpEvent};
 use smc_proto::id::ConnId;
 use smc_proto::time::{Duration, Instant};
 use smc_proto::wire::types::DiagnosisCode;
-use smc_transport_ism::shared::pairing::Peer;
+use smc_transport_ism::shared::pairing::{self, Peer};
 use smc_transport_ism::shared::{Announced, HANDSHAKES, HandshakeId};
 
 use super::{Place, Shard, State};
@@ -30,6 +32,7 @@ use crate::carrier::{Carrier, Cause};
 use crate::listening::Arrival;
 use crate::opening;
 use crate::socket::Socket;
+use crate::waiting::Direction;
 
 /// How long a handshake is left to event loops, or to the thread that waits for it, before the
 /// driver polls for it.
@@ -39,13 +42,26 @@ const UNDRIVEN: Duration = Duration::from_millis(2);
 pub(crate) struct Announcement<'a> {
     /// Where it connects to.
     pub(crate) to: SocketAddr,
-    /// The peer that accepts there.
-    pub(crate) peer: Peer,
+    /// The peers of which one accepts there.
+    pub(crate) peers: &'a [Peer],
     pub(crate) socket: &'a Arc<Socket>,
     /// Cookie of its TCP socket.
     pub(crate) cookie: u64,
     /// A thread polls for the answer, as soon as TCP has begun to connect.
     pub(crate) is_awaited: bool,
+}
+
+/// A connection whose CLC messages go over shared memory, until it is decided.
+#[derive(Clone, Debug)]
+pub(super) struct Underway {
+    conn: ConnId,
+    /// The peers that it was announced to, as long as none of them has answered, if they are
+    /// several.
+    candidates: Vec<(Peer, HandshakeId)>,
+    /// From then on the driver polls for it.
+    driven: Instant,
+    /// The task that waits for it is woken then.
+    wake: Option<Instant>,
 }
 
 /// How the CLC messages of a connection go over shared memory.
@@ -71,17 +87,22 @@ impl State {
         announcement: &Announcement<'_>,
     ) -> Option<ConnId> {
         let Announcement {
-            to, peer, socket, ..
+            to, peers, socket, ..
         } = *announcement;
-        let offered = self.transports.announced(peer)?;
+        let device = self.transports.ism.device();
+        let can = |peer: &&Peer| device.can_announce(peer);
+        let peers: Vec<_> = peers.iter().filter(can).copied().collect();
+        let offered = self.transports.announced(&peers)?;
         let mut options = self.options(to.ip(), to.ip(), &socket.tcp);
         (options.subnets, options.vlan) = (None, None);
         let now = shard.now();
         let conn = self.engine.connect(now, options, offered.paths()).ok()?;
-        self.enter(conn, socket.clone(), Some(peer), None);
+        self.enter(conn, socket.clone(), peers.first().copied(), None);
         let handshake = Handshake::Begins(announcement.cookie);
         self.begin_handshake(shard, conn, handshake, announcement.is_awaited, now);
+        self.announced_to = peers;
         self.carry_out(shard, now);
+        self.announced_to.clear();
         if matches!(self.handshake(conn), Some(Handshake::Open { .. })) {
             if announcement.is_awaited {
                 // The answer comes while TCP connects: the device is awake then, and no thread
@@ -96,11 +117,14 @@ impl State {
 
     /// Gives up a connection that was announced, for TCP.
     pub(crate) fn withdraw(&mut self, shard: &Arc<Shard>, conn: ConnId) {
+        let candidates = self.take_candidates(conn);
         if let Some(Handshake::Open { id, cookie, .. }) = self.handshake(conn)
             && let Some(decline) = opening::decline(shard.peer_id, DiagnosisCode::NO_SMCD_DEVICE)
         {
             let device = self.transports.ism.device_mut();
             device.send_clc(id, cookie, &decline);
+            let others = candidates.iter().filter(|(_, of)| *of != id);
+            others.for_each(|(_, of)| self.decline_answer(*of, cookie));
         }
         self.forget(shard, conn, shard.now());
         self.settle(shard, shard.now());
@@ -131,16 +155,34 @@ impl State {
         device.take_announcement(cookie, uid)
     }
 
+    /// The announcement of a client, if there is one: of the socket with this cookie, which is of
+    /// this user, as the kernel says of the other end of an accepted connection.
+    //= SHM-067
+    pub(crate) fn take_announcement_of(&mut self, (cookie, uid): (u64, u32)) -> Option<Announced> {
+        let device = self.transports.ism.device_mut();
+        let announced = device.has_announcements();
+        announced.then(|| device.take_announcement(cookie, uid))?
+    }
+
+    /// The socket at the other end of an accepted connection, by cookie and user, if its process
+    /// takes calls or has announced it.
+    pub(crate) fn calling_client(&self, tcp: &TcpStream) -> Option<(u64, u32)> {
+        self.owners.as_ref()?.calling_client(tcp)
+    }
+
     /// The user of the other end of a connection, if it is of this host.
-    pub(crate) fn other_end(&self, tcp: &std::net::TcpStream) -> Option<u32> {
+    pub(crate) fn other_end(&self, tcp: &TcpStream) -> Option<u32> {
         self.owners.as_ref()?.other_end(tcp)
     }
 
-    /// Declines an announcement.
-    pub(crate) fn decline_announcement(&mut self, shard: &Shard, of: &Announced) {
+    /// Declines an announcement of an accepted connection, which is TCP.
+    pub(crate) fn decline_announcement(&mut self, shard: &Shard, of: &Announced, tcp: &TcpStream) {
+        // The client believes who holds the connection. It goes on at once, whatever fails here.
+        let cookie = rustix::net::sockopt::socket_cookie(tcp).unwrap_or(0);
+        let _ = pairing::let_go(tcp);
         let device = self.transports.ism.device_mut();
         if let Some(decline) = opening::decline(shard.peer_id, DiagnosisCode::MEMORY) {
-            device.send_clc(of.id, 0, &decline);
+            device.send_clc(of.id, cookie, &decline);
         }
         device.end_handshake(of.id);
     }
@@ -161,7 +203,7 @@ impl State {
         let begun = cookie.and_then(|at| Some((at, self.engine.listen(now, options).ok()?)));
         let Some((cookie, conn)) = begun else {
             // There is a place for each: the engine has no other reason to refuse one.
-            self.decline_announcement(shard, &announced);
+            self.decline_announcement(shard, &announced, &socket.tcp);
             socket.decided(Carrier::tcp(Cause::Limit(shard.limit)));
             arrival.deliver(socket.clone());
             return;
@@ -200,7 +242,74 @@ impl State {
         if let Some(entry) = self.entry_mut(conn) {
             entry.handshake = Some(handshake);
         }
-        self.handshakes.push((conn, driven));
+        self.handshakes.push(Underway {
+            conn,
+            candidates: Vec::new(),
+            driven,
+            wake: None,
+        });
+    }
+
+    fn underway(&mut self, conn: ConnId) -> Option<&mut Underway> {
+        self.handshakes.iter_mut().find(|at| at.conn == conn)
+    }
+
+    /// The peers that a connection was announced to, as nothing more is expected of them.
+    fn take_candidates(&mut self, conn: ConnId) -> Vec<(Peer, HandshakeId)> {
+        let underway = self.underway(conn);
+        underway.map_or(Vec::new(), |at| std::mem::take(&mut at.candidates))
+    }
+
+    /// Has the driver poll for a connection of this side: no other thread does.
+    pub(crate) fn drive_handshake(&mut self, shard: &Arc<Shard>, conn: ConnId) {
+        self.set_urgent(conn, true);
+        self.settle(shard, shard.now());
+    }
+
+    /// How many announcements were answered.
+    pub(crate) fn answers(&self) -> u64 {
+        self.answers
+    }
+
+    /// Has the task that waits for a connection of this side woken at a time, unless it is decided
+    /// before.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn wake_task_at(
+        &mut self,
+        shard: &Shard,
+        socket: &Socket,
+        time: std::time::Instant,
+    ) {
+        let time = shard.at(time);
+        let of_socket = |at: &&mut Underway| Some(at.conn) == socket.conn();
+        if let Some(underway) = self.handshakes.iter_mut().find(of_socket) {
+            underway.wake = Some(time);
+            self.wake_at(shard, time, shard.now());
+        }
+    }
+
+    /// Wakes the tasks whose time has come; when the next one's comes.
+    fn wake_tasks(&mut self, now: Instant) -> Option<Instant> {
+        let is_due = |at: &Underway| at.wake.is_some_and(|wake| wake <= now);
+        for at in 0..self.handshakes.len() {
+            let underway = self.handshakes.get_mut(at).filter(|at| is_due(at));
+            let conn = underway.map(|at| {
+                at.wake = None;
+                at.conn
+            });
+            if let Some(conn) = conn {
+                self.notify_task(conn);
+            }
+        }
+        self.handshakes.iter().filter_map(|at| at.wake).min()
+    }
+
+    /// Wakes the task that waits until it is decided what carries a connection.
+    pub(super) fn notify_task(&mut self, conn: ConnId) {
+        let socket = self.entry(conn).map(|entry| entry.socket.clone());
+        if let Some(socket) = socket {
+            socket.waiters.notify(Direction::Read, &mut self.wakes);
+        }
     }
 
     /// Takes in what has happened, and lets the device stay awake unless something else must be
@@ -214,17 +323,19 @@ impl State {
     /// time. The others are left to these: polled by the driver as well, each of their messages
     /// would wake it.
     pub(crate) fn urge_handshakes(&mut self, shard: &Arc<Shard>, now: Instant) {
-        let (due, later): (Vec<_>, Vec<_>) = self
-            .handshakes
-            .iter()
-            .partition(|(_, driven)| *driven <= now);
-        if let Some(next) = later.iter().map(|(_, driven)| *driven).min() {
+        let task = self.wake_tasks(now);
+        let due = |at: &&Underway| at.driven <= now;
+        let later = self.handshakes.iter().filter(|at| !due(at));
+        let next = later.map(|at| at.driven).chain(task).min();
+        let due = self.handshakes.iter().filter(due);
+        let due: Vec<_> = due.map(|at| at.conn).collect();
+        if let Some(next) = next {
             self.wake_at(shard, next, now);
         }
         if due.is_empty() {
             return;
         }
-        for (conn, _) in due {
+        for conn in due {
             self.set_urgent(conn, true);
         }
         self.settle(shard, now);
@@ -245,9 +356,13 @@ impl State {
         let Some(handshake) = handshake else {
             return;
         };
-        self.handshakes.retain(|(of, _)| *of != conn);
+        let candidates = self.take_candidates(conn);
+        self.handshakes.retain(|at| at.conn != conn);
         if let Handshake::Open { id, .. } = handshake {
-            self.transports.ism.device_mut().end_handshake(id);
+            let device = self.transports.ism.device_mut();
+            device.end_handshake(id);
+            let others = candidates.iter().filter(|(_, of)| *of != id);
+            others.for_each(|(_, of)| device.end_handshake(*of));
         }
     }
 
@@ -263,22 +378,34 @@ impl State {
 
     /// Sends a CLC message of a connection over shared memory.
     pub(super) fn send_over_memory(&mut self, conn: ConnId, message: &[u8], now: Instant) {
-        let Some(peer) = self.entry(conn).and_then(|entry| entry.peer) else {
-            return;
-        };
         let device = self.transports.ism.device_mut();
         let sent = match self.sockets.get(conn.index() as usize) {
             Some(Some(entry)) => match entry.handshake {
                 Some(Handshake::Begins(cookie)) => {
-                    let id = device.announce(&peer, cookie, message);
-                    let is_verified = false;
-                    let open = id.map(|id| Handshake::Open {
-                        id,
-                        cookie,
-                        is_verified,
+                    let announce =
+                        |peer: &Peer| Some((*peer, device.announce(peer, cookie, message)?));
+                    let announced = self.announced_to.iter().filter_map(announce);
+                    let candidates: Vec<_> = announced.collect();
+                    let open = candidates.first().map(|(peer, id)| {
+                        let (id, is_verified) = (*id, false);
+                        let open = Handshake::Open {
+                            id,
+                            cookie,
+                            is_verified,
+                        };
+                        (*peer, open)
                     });
-                    if let Some(entry) = self.entry_mut(conn).filter(|_| open.is_some()) {
-                        entry.handshake = open;
+                    if let Some(entry) = self.entry_mut(conn)
+                        && let Some((peer, open)) = open
+                    {
+                        entry.peer = Some(peer);
+                        entry.handshake = Some(open);
+                    }
+                    // Of one alone, the engine knows the device.
+                    if self.announced_to.len() > 1
+                        && let Some(underway) = self.underway(conn)
+                    {
+                        underway.candidates = candidates;
                     }
                     // Who has announced it sees whether that was so.
                     true
@@ -311,7 +438,9 @@ impl State {
         if self.transports.ism.device_mut().take_calls_to_accept() {
             self.driver_waker.call_to_accept();
         }
-        for (conn, _) in self.handshakes.clone() {
+        let all: Vec<_> = self.handshakes.iter().map(|at| at.conn).collect();
+        for conn in all {
+            self.receive_answer(conn, now);
             while let Some(Handshake::Open { id, .. }) = self.handshake(conn) {
                 let Some(clc) = self.transports.ism.device_mut().receive_clc(id) else {
                     break;
@@ -350,6 +479,7 @@ impl State {
             && let Some(Handshake::Open { is_verified, .. }) = &mut entry.handshake
         {
             *is_verified = true;
+            self.answers += 1;
         }
         true
     }

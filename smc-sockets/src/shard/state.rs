@@ -15,7 +15,7 @@ use smc_transport_ism::shared::pairing::{Owners, Peer};
 
 use super::attention::Attention;
 use super::driver_waker::DriverWaker;
-use super::handshakes::Handshake;
+use super::handshakes::{Handshake, Underway};
 use super::transports::Transports;
 use crate::listening::Arrival;
 use crate::socket::Socket;
@@ -40,9 +40,12 @@ pub(crate) struct State {
     pub(super) goodbye: Option<Instant>,
     /// Tasks that became ready under the lock.
     pub(super) wakes: Vec<Waker>,
-    /// Connections whose CLC messages go over shared memory, until they are decided, and from when
-    /// on the driver polls for each of them.
-    pub(super) handshakes: Vec<(ConnId, Instant)>,
+    /// Connections whose CLC messages go over shared memory, until they are decided.
+    pub(super) handshakes: Vec<Underway>,
+    /// Peers that the connection is announced to that is just begun.
+    pub(super) announced_to: Vec<Peer>,
+    /// Announcements of this side that were answered.
+    pub(super) answers: u64,
     /// Connections that were accepted and whose CLC messages come over TCP, until they are
     /// decided.
     pub(super) negotiating: Vec<ConnId>,
@@ -87,6 +90,8 @@ impl State {
             goodbye: None,
             wakes: Vec::new(),
             handshakes: Vec::new(),
+            announced_to: Vec::new(),
+            answers: 0,
             negotiating: Vec::new(),
             owners: Owners::open().ok(),
             driver_waker,

@@ -24,6 +24,7 @@ use smc_proto::id::{ConnId, DeviceId};
 use smc_proto::path::{IsmPath, LocalPath, Paths};
 use smc_proto::storage::Owned;
 use smc_proto::time::Instant;
+use smc_proto::wire::clc::ClcMessage;
 use smc_transport_ism::binding::Binding;
 use smc_transport_ism::device::IsmDevice;
 use smc_transport_ism::shared::Device;
@@ -196,18 +197,36 @@ impl Transports {
         }
     }
 
-    /// What a client proposes to a peer that it has met before, if it has a channel to it.
-    pub(crate) fn announced(&self, peer: Peer) -> Option<Offered> {
+    /// What a client proposes to peers of one user, of which any may answer, that it has channels
+    /// to. The Accept has to name the one that has answered ([`Self::names`]).
+    pub(crate) fn announced(&self, peers: &[Peer]) -> Option<Offered> {
         //= SHM-055
-        let path = IsmPath {
-            reaches: Some(self.ism.named(peer.gid)),
-            ..self.path(Some(peer))
+        let reaches = match peers {
+            [peer] => Some(self.ism.named(peer.gid)),
+            _ => None,
         };
-        let is_joined = self.ism.device().is_joined(&peer);
-        is_joined.then(|| Offered {
+        let path = IsmPath {
+            reaches,
+            ..self.path(peers.first().copied())
+        };
+        let are_joined = peers.iter().all(|peer| self.ism.device().is_joined(peer));
+        (are_joined && !peers.is_empty()).then(|| Offered {
             ism: Some(path),
             rnics: Vec::new(),
         })
+    }
+
+    /// Whether an answer names the device of this peer, unless it is a Decline.
+    //= SHM-055
+    pub(crate) fn names(&self, peer: Peer, answer: &[u8]) -> bool {
+        match ClcMessage::parse(answer) {
+            Ok((ClcMessage::SmcdAccept(accept), _)) => {
+                let (of, named) = (accept.device(), self.ism.named(peer.gid));
+                (of.gid, of.gid_ext) == (named.gid, named.gid_ext)
+            }
+            Ok((ClcMessage::Decline(_), _)) => true,
+            _ => false,
+        }
     }
 
     /// What a server with this address has for a Proposal.

@@ -12,10 +12,12 @@ use std::time::Duration;
 use ::tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
 use ::tokio::net::{ToSocketAddrs, lookup_host};
 
+use super::driver;
 use super::registered::Registered;
 use super::split::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
 use super::transport::Transport;
 use crate::carrier::Carrier;
+use crate::connecting::{Begun, TaskConnecting};
 use crate::stack::Stack;
 use crate::waiting::Direction;
 
@@ -53,11 +55,21 @@ impl SmcStream {
     }
 
     async fn connect_to(stack: &Stack, to: SocketAddr) -> io::Result<Self> {
-        Self::finish(crate::SmcStream::begin_connect(stack, to)?).await
+        Self::finish(TaskConnecting::begin(stack, None, to, driver::ensure)?).await
     }
 
     /// Waits until a connection is made.
-    pub(super) async fn finish(connecting: crate::Connecting) -> io::Result<Self> {
+    pub(super) async fn finish(begun: Begun) -> io::Result<Self> {
+        let connecting = match begun {
+            Begun::Pollable(connecting) => connecting,
+            Begun::Answer(mut connecting) => {
+                let answer = std::future::poll_fn(|context| connecting.poll(context));
+                match answer.await? {
+                    Some(stream) => return Self::from_std(stream),
+                    None => connecting.into_pollable()?,
+                }
+            }
+        };
         let connecting = Registered::new(connecting, Interest::READABLE)?;
         loop {
             match connecting.get_ref().finish() {

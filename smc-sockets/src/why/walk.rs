@@ -19,6 +19,7 @@ pub(super) fn walk(shard: &Shard, to: SocketAddr) -> Why {
     let (memory, nobody) = shared_memory(shard, to);
     let pairs = permitted && memory.state == State::Holds;
     conditions.push(memory);
+    conditions.push(grace(shard, pairs));
     let mut over_rdma = vec![shunned(shard, to)];
     over_rdma.extend(rdma::conditions(shard, to));
     over_rdma.insert(0, known(shard, to));
@@ -154,6 +155,22 @@ fn shared_memory(shard: &Shard, to: SocketAddr) -> (Condition, bool) {
         ),
     };
     (condition, false)
+}
+
+/// How long the server is waited for.
+fn grace(shard: &Shard, pairs: bool) -> Condition {
+    let time = shard.patience.grace;
+    let whose = match shard.asking.policy.pairing_grace {
+        Some(_) => "by `pairing-grace` in the policy",
+        None => "as the program has it; see `pairing-grace` in the policy",
+    };
+    let found = format!(
+        "the process that accepts is waited for {} ms where the kernel does not show whether it \
+         will answer, {whose}",
+        time.as_secs_f64() * 1e3
+    );
+    let state = if pairs { State::Holds } else { State::Idle };
+    Condition::here("pairing grace", state, found)
 }
 
 /// Whether this side would use it for a peer on this host.

@@ -2,6 +2,7 @@
 #![cfg(target_os = "linux")]
 
 use std::path::Path;
+use std::time::Duration;
 
 use smc_sockets::Policy;
 
@@ -42,6 +43,7 @@ fn what_the_example_leaves_out_can_be_said() {
     }
     let policy = Policy::parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     assert_eq!(policy.max_memory, Some(256 << 20));
+    assert_eq!(policy.pairing_grace, Some(Duration::from_millis(20)));
     assert_eq!((policy.permit.len(), policy.exclude.len()), (2, 2));
     assert_eq!(
         (policy.pnet.entries().len(), policy.assume_smc.len()),

@@ -4,11 +4,12 @@
 use crate::common;
 
 use std::net::TcpListener;
+use std::time::Duration;
 
 use common::rnics::Hosts;
 use common::{listener, stack};
-use smc_sockets::SmcStream;
-use smc_sockets::why::{Expected, Why};
+use smc_sockets::why::{Expected, State, Why};
+use smc_sockets::{Policy, Settings, SmcStream, Stack};
 
 #[test]
 fn what_a_connection_becomes_is_compared_with_what_was_expected() {
@@ -42,5 +43,22 @@ fn what_a_connection_becomes_is_compared_with_what_was_expected() {
     ] {
         let met = carriers.map(|carrier| why.is_met_by(carrier));
         assert_eq!(met, expected, "{:?}", why.outcome);
+    }
+}
+
+#[test]
+fn the_grace_of_the_policy_is_shown_and_comes_before_the_programs() {
+    for (text, expected) in [("pairing-grace = 35", "35 ms"), ("", "7 ms")] {
+        let mut settings = Settings::default();
+        settings.policy = Policy::parse(text).unwrap();
+        settings.patience.grace = Duration::from_millis(7);
+        let (over_memory, address) = listener();
+        let why = Why::walk(&Stack::with(settings).unwrap(), address);
+        let grace = why.conditions.iter().find(|at| at.name == "pairing grace");
+        let grace = grace.unwrap();
+        assert!(grace.found.contains(expected), "{}", grace.found);
+        assert_eq!(grace.found.contains("by `pairing-grace`"), !text.is_empty());
+        assert_eq!(grace.state, State::Holds);
+        drop(over_memory);
     }
 }

@@ -480,6 +480,30 @@ impl Device {
         }
     }
 
+    /// Takes an announcement back that its peer does not answer, as another process has accepted the
+    /// connection: by a Decline, of the TCP socket with this cookie. The slot may be used again at
+    /// once.
+    //= SHM-080
+    pub fn take_back(&mut self, id: HandshakeId, cookie: u64, decline: &[u8]) {
+        let Some(channel) = self.channels.at_mut(id.channel) else {
+            return;
+        };
+        let handshakes = &mut channel.handshakes;
+        let is_first = |at: &&mut Slot| id.is_client && at.sent == 1;
+        let Some(slot) = handshakes.slot(id).filter(is_first) else {
+            return;
+        };
+        slot.is_open = false;
+        handshakes.index(id.slot, 0);
+        if let Some((region, _)) = &handshakes.theirs
+            && decline.len() <= MESSAGE
+        {
+            let at = place(id.slot, true);
+            write(region, at, stamp(id.number, 2), (cookie, decline));
+        }
+        handshakes.free.push(id.slot);
+    }
+
     /// The report of a ring for handshakes, if none of that channel is due already.
     pub(super) fn rung_for_handshakes(&mut self, key: Key) -> Option<IsmReport> {
         let channel = self.channels.at_mut(key)?;

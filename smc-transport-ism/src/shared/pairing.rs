@@ -42,7 +42,7 @@ mod survey;
 pub use call_back::takes_calls;
 pub use callers::{Callers, MAX_CALLERS};
 pub use client::{Call, Grace, MAX_LISTENERS};
-pub use mark::{let_go, mark_listener, unmark_listener};
+pub use mark::{let_go, mark_announced, mark_listener, unmark_client, unmark_listener};
 pub use owners::Owners;
 pub use server::{Answer, Rendezvous};
 pub use survey::{Listeners, survey};

@@ -230,8 +230,9 @@ impl Device {
     #[inline(never)]
     fn next_of_all(&mut self, due: bool) -> Option<IsmReport> {
         if self.parked {
-            // Whoever slept by other means was woken by something in a socket.
-            self.unread |= self.channels.iter().any(|(_, channel)| !channel.at_word);
+            // Whoever slept by other means was woken by something in a socket. Where the descriptor
+            // is polled all the time, its poller reports that.
+            self.unread |= !self.heard && self.channels.iter().any(|(_, channel)| !channel.at_word);
             self.awake();
         }
         if let Some(report) = self.next_waiting() {

@@ -7,6 +7,8 @@ use super::Announcement;
 use crate::socket::Socket;
 use crate::{Patience, Settings, SmcListener, SmcStream, Stack};
 
+mod workers;
+
 const LONG: Duration = Duration::from_secs(30);
 
 /// A stack that takes its time: tests run on busy machines.
@@ -39,11 +41,12 @@ fn met() -> (SmcListener, SocketAddr, Stack) {
 
 /// Waits until a client can announce connections to the server at an address that it has met.
 fn until_announced(client: &Stack, address: SocketAddr) {
-    let peer = client.shard().met.at(address).unwrap();
+    let server = client.shard().met.at(address).unwrap();
     let end = std::time::Instant::now() + LONG;
     let can = || {
         let state = client.shard().lock();
-        state.transports.ism.device().can_announce(&peer)
+        let device = state.transports.ism.device();
+        server.peers().iter().all(|peer| device.can_announce(peer))
     };
     while !can() {
         assert!(std::time::Instant::now() < end);
@@ -96,9 +99,10 @@ fn the_driver_leaves_a_handshake_to_the_thread_that_waits_for_it() {
     let tcp = TcpStream::connect(other.local_addr().unwrap()).unwrap();
     let cookie = rustix::net::sockopt::socket_cookie(&tcp).unwrap();
     let socket = Arc::new(Socket::new(tcp, None, shard.spin));
+    let server = shard.met.at(address).unwrap();
     let announcement = Announcement {
         to: address,
-        peer: shard.met.at(address).unwrap(),
+        peers: server.peers(),
         socket: &socket,
         cookie,
         is_awaited: true,
@@ -106,7 +110,7 @@ fn the_driver_leaves_a_handshake_to_the_thread_that_waits_for_it() {
     let mut state = shard.lock();
     let conn = state.announce(shard, &announcement).unwrap();
     assert!(!state.transports.ism.device().is_parked());
-    let (_, driven) = state.handshakes[0];
+    let driven = state.handshakes[0].driven;
     let early = smc_proto::time::Instant::from_nanos(driven.as_nanos() - 1);
     for (now, is_driven) in [(early, false), (driven, true)] {
         state.urge_handshakes(shard, now);

@@ -1,5 +1,6 @@
 //! The accepting side of a connection whose client listens at its own name.
 
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
@@ -11,13 +12,15 @@ use crate::shared::gids::Gids;
 use crate::shared::message::Message;
 use crate::shared::socket::Socket;
 
-/// Pause before a client is called again whose queue of calls was full.
+/// Pause before a client is called again whose queue of calls was full, or that had no name.
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// A client to be called, and as what.
 #[derive(Debug)]
 pub(super) struct Calling {
     client: End,
+    /// Both addresses of the connection, this side's first.
+    ends: (SocketAddr, SocketAddr),
     /// Cookie of the accepted socket.
     cookie: u64,
     gids: Gids,
@@ -29,8 +32,8 @@ pub(super) struct Calling {
 pub(super) enum Called {
     /// The client has it, and belongs to this user.
     Yes(Socket, u32),
-    /// Its queue of calls is full.
-    NotYet(Calling),
+    /// Its queue of calls is full, or it has no name yet.
+    NotYet(Box<Calling>),
     No,
 }
 
@@ -47,7 +50,7 @@ fn client(accepted: impl AsFd) -> Option<End> {
     let (near, far) = ends(accepted).ok()?;
     //= SHM-008
     let client = Kernel::open().ok()?.end(far, near).ok()??;
-    (client.is_marked && client.held).then_some(client)
+    client.takes_calls().then_some(client)
 }
 
 impl Answer {
@@ -67,7 +70,7 @@ impl Answer {
         //= SHM-006
         own_user().ok()?;
         let client = client(&accepted)?;
-        let cookie = rustix::net::sockopt::socket_cookie(accepted).ok()?;
+        let cookie = rustix::net::sockopt::socket_cookie(&accepted).ok()?;
         let now = Instant::now();
         let mut answer = Self {
             state: Answering::Done,
@@ -80,12 +83,13 @@ impl Answer {
             calls_back: true,
             deadline: now + patience.go.min(LONGEST),
         };
-        let calling = Calling {
+        let calling = Box::new(Calling {
             client,
+            ends: ends(&accepted).ok()?,
             cookie,
             gids: gids.clone(),
             next: now,
-        };
+        });
         match calling.call(now) {
             Called::Yes(socket, uid) => answer.has_called(socket, uid, gids),
             Called::NotYet(calling) => answer.state = Answering::Calling(calling),
@@ -115,7 +119,7 @@ impl Calling {
     }
 
     /// Calls the client, if it is time.
-    pub(super) fn call(mut self, now: Instant) -> Called {
+    pub(super) fn call(mut self: Box<Self>, now: Instant) -> Called {
         if now < self.next {
             return Called::NotYet(self);
         }
@@ -136,7 +140,26 @@ impl Calling {
                 self.next = now + PAUSE;
                 Called::NotYet(self)
             }
-            Err(_) => Called::No,
+            Err(_) => match self.client_again() {
+                //= SHM-080
+                Some(client) => {
+                    self.client = client;
+                    self.next = now + PAUSE;
+                    Called::NotYet(self)
+                }
+                None => Called::No,
+            },
         }
+    }
+
+    /// The client, if it shows that it opens its name unless it is answered over shared memory.
+    fn client_again(&self) -> Option<End> {
+        if !self.client.will_take_calls {
+            return None;
+        }
+        let (near, far) = self.ends;
+        let end = Kernel::open().ok()?.end(far, near).ok()??;
+        let is_it = end.cookie == self.client.cookie && end.will_take_calls;
+        (is_it && end.takes_calls()).then_some(end)
     }
 }

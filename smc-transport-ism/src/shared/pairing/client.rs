@@ -10,7 +10,7 @@ use rustix::net::RecvFlags;
 use super::kernel::{Kernel, Listening};
 use super::own_name::OwnName;
 use super::server::ends;
-use super::{Greeting, Outcome, Patience, Peer, Progress, Reach, belongs, normal, spare};
+use super::{Greeting, Outcome, Patience, Peer, Progress, Reach, belongs, mark, normal, spare};
 use crate::shared::gids::Gids;
 use crate::shared::message::Message;
 use crate::shared::socket::{Received, Socket};
@@ -33,6 +33,9 @@ pub struct Call {
     patience: Patience,
     state: Calling,
     is_to_one: bool,
+    /// One listener alone may accept it, which is marked, and the process that has answered has
+    /// called.
+    is_to_workers: bool,
     /// Every listener that may accept it is marked, so that the kernel shows how far the process
     /// that has accepted it has come.
     is_shown: bool,
@@ -168,6 +171,7 @@ impl Call {
         }
         let is_to_one = listeners.len() == 1 && asked.len() == 1;
         let is_shown = listeners.iter().all(|at| at.is_marked);
+        let is_to_workers = listeners.len() == 1 && is_shown;
         let state = Calling::Announced {
             asked,
             own_name,
@@ -181,8 +185,37 @@ impl Call {
             patience,
             state,
             is_to_one,
+            is_to_workers,
             is_shown,
         }))
+    }
+
+    /// Lets whichever process has accepted `tcp` call. The connection was announced over shared
+    /// memory to processes of one listener, with the mark of [`mark_announced`], and none of them
+    /// has answered: another one has accepted it, or will.
+    ///
+    /// # Errors
+    /// The operating system's; plain TCP is then right as well.
+    ///
+    /// [`mark_announced`]: super::mark_announced
+    //= SHM-080
+    pub fn listen(tcp: impl AsFd, gids: impl Into<Gids>, patience: Patience) -> io::Result<Self> {
+        let state = Calling::Announced {
+            asked: Vec::new(),
+            own_name: Some(OwnName::open(tcp)?),
+            since: None,
+            pause: PAUSES.0,
+            next: None,
+        };
+        Ok(Self {
+            kernel: Kernel::open()?,
+            gids: gids.into(),
+            patience,
+            state,
+            is_to_one: false,
+            is_to_workers: true,
+            is_shown: true,
+        })
     }
 
     /// Goes on, without waiting, once `tcp` is connected. `reach` is as for
@@ -191,6 +224,20 @@ impl Call {
     /// # Errors
     /// The operating system's; the connection is then plain TCP.
     pub fn poll<R: Into<Reach>>(
+        &mut self,
+        tcp: impl AsFd,
+        reach: impl Fn(&Peer) -> R,
+        now: Instant,
+    ) -> io::Result<Progress> {
+        let progress = self.go_on(&tcp, reach, now);
+        if matches!(progress, Ok(Progress::Done(Outcome::Plain)) | Err(_)) {
+            // If it fails, a process that would call finds no name.
+            let _ = mark::unmark_client(&tcp);
+        }
+        progress
+    }
+
+    fn go_on<R: Into<Reach>>(
         &mut self,
         tcp: impl AsFd,
         reach: impl Fn(&Peer) -> R,
@@ -387,6 +434,7 @@ impl Call {
                     }
                     // Another process may accept the next one.
                     self.is_to_one &= !has_called;
+                    self.is_to_workers &= has_called;
                     return Ok(Some(Greeting::begin(peer, fresh, socket, gid_of_own, now)));
                 }
                 Received::Message(..)
@@ -398,6 +446,13 @@ impl Call {
             }
         }
         Ok(None)
+    }
+
+    /// Whether exactly one listener was there, which is marked, and the process that has answered
+    /// has called: it is one of those that may accept the next connection.
+    #[must_use]
+    pub fn is_to_workers(&self) -> bool {
+        self.is_to_workers
     }
 
     /// Whether exactly one listener was there, and the process that was called there has answered

@@ -31,6 +31,12 @@ const MULTICAST_LOOP: u8 = if cfg!(target_endian = "big") {
 } else {
     1 << 4
 };
+/// `IP_MULTICAST_ALL` in the first byte.
+const MULTICAST_ALL: u8 = if cfg!(target_endian = "big") {
+    1 << 1
+} else {
+    1 << 6
+};
 /// `IP_BIND_ADDRESS_NO_PORT` in the second byte.
 const BIND_ADDRESS_NO_PORT: u8 = if cfg!(target_endian = "big") {
     1 << 7
@@ -67,6 +73,15 @@ pub(super) struct End {
     pub(super) has_spare: bool,
     /// Whether it takes calls, or whoever accepted it may still call (SHM-076, SHM-077).
     pub(super) is_marked: bool,
+    /// Whether it will take calls, unless it is answered over shared memory (SHM-080).
+    pub(super) will_take_calls: bool,
+}
+
+impl End {
+    /// Whether a process has it that takes calls, or will.
+    pub(super) fn takes_calls(&self) -> bool {
+        self.held && (self.is_marked || self.will_take_calls)
+    }
 }
 
 /// A way to ask.
@@ -98,6 +113,7 @@ impl Kernel {
                     established,
                     has_spare: record.has_spare,
                     is_marked: record.is_marked,
+                    will_take_calls: record.will_take_calls,
                 });
             }
         })?;
@@ -197,6 +213,7 @@ struct Record {
     v6only: bool,
     has_spare: bool,
     is_marked: bool,
+    will_take_calls: bool,
 }
 
 impl Record {
@@ -221,7 +238,8 @@ impl Record {
             found.and_then(|value: &[u8]| value.get(at).copied())
         };
         let v6only = byte(ATTRIBUTE_V6ONLY, 0) == Some(1);
-        let has_spare = byte(ATTRIBUTE_OPTIONS, 0).is_some_and(|bits| bits & MULTICAST_LOOP == 0);
+        let lacks = |option| byte(ATTRIBUTE_OPTIONS, 0).is_some_and(|bits| bits & option == 0);
+        let (has_spare, will_take_calls) = (lacks(MULTICAST_LOOP), lacks(MULTICAST_ALL));
         let is_marked =
             byte(ATTRIBUTE_OPTIONS, 1).is_some_and(|bits| bits & BIND_ADDRESS_NO_PORT != 0);
         Some(Self {
@@ -236,6 +254,7 @@ impl Record {
             v6only,
             has_spare,
             is_marked,
+            will_take_calls,
         })
     }
 

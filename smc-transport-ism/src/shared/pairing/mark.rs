@@ -4,9 +4,11 @@
 //!   listener    whoever accepts its connections may pair them
 //!   accepted    whoever holds it may still call its client; cleared: it is plain TCP
 //!   client      it listens at its own name for that call
+//!   announced   a client with no name yet: it opens one if no process answers its announcement
 //! ```
 //!
-//! An option that means nothing to a socket that has its port: `IP_BIND_ADDRESS_NO_PORT`. Only a
+//! An option that means nothing to a socket that has its port: `IP_BIND_ADDRESS_NO_PORT`; for the
+//! last of these, `IP_MULTICAST_ALL` switched off, which means nothing to TCP. Only a
 //! process that has a socket can set it, every process that shares the socket sees it, the sockets
 //! that are accepted from a listener begin with the listener's, and it ends with the socket. So
 //! nothing is to be kept by a process, or handed on when it forks.
@@ -15,7 +17,7 @@ use std::io;
 use std::os::fd::AsFd;
 
 use super::own_user;
-use crate::sys::set_bind_address_no_port;
+use crate::sys::{set_bind_address_no_port, set_multicast_all};
 
 /// Marks a listening socket: whoever accepts its connections, this process or one that has
 /// inherited the socket, may pair them ([`Answer::call_back`](super::Answer::call_back)). Does
@@ -46,6 +48,27 @@ pub fn unmark_listener(listener: impl AsFd) -> io::Result<()> {
 //= SHM-077
 pub fn let_go(accepted: impl AsFd) -> io::Result<()> {
     set_bind_address_no_port(accepted, false)
+}
+
+/// Shows that a client that has announced its connection takes calls if no process answers: it
+/// opens its name then ([`Call::listen`](super::Call::listen)). A process that finds none yet calls
+/// again.
+///
+/// # Errors
+/// The operating system's.
+//= SHM-080
+pub fn mark_announced(tcp: impl AsFd) -> io::Result<()> {
+    set_multicast_all(tcp, false)
+}
+
+/// Takes back all that shows that a client takes calls: it goes on over plain TCP.
+///
+/// # Errors
+/// The operating system's. Processes that would call find no name.
+//= SHM-080
+pub fn unmark_client(tcp: impl AsFd) -> io::Result<()> {
+    set_multicast_all(&tcp, true)?;
+    set_bind_address_no_port(tcp, false)
 }
 
 /// Shows that a client listens at its own name.

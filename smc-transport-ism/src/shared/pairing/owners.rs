@@ -29,6 +29,16 @@ impl Owners {
         Some((end.cookie, end.uid))
     }
 
+    /// The client as [`Self::client`] names it, if it shows that it takes calls, or that it has
+    /// announced the connection and will.
+    //= SHM-080
+    #[must_use]
+    pub fn calling_client(&self, tcp: impl AsFd) -> Option<(u64, u32)> {
+        let (near, far) = ends(tcp).ok()?;
+        let end = self.0.end(far, near).ok()??;
+        end.takes_calls().then_some((end.cookie, end.uid))
+    }
+
     /// Whether the other end of a connection is the socket with this cookie, is held by a
     /// process, and is one for which a process of user `uid` may speak.
     //= SHM-009

@@ -229,7 +229,7 @@ pub struct Answer {
 #[derive(Debug)]
 pub(super) enum Answering {
     /// The client is to be called.
-    Calling(Calling),
+    Calling(Box<Calling>),
     Asked(Socket),
     Greeting(Greeting),
     Done,

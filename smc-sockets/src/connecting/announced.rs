@@ -1,0 +1,302 @@
+//! Connections that are announced over shared memory, to servers that were met before.
+//!
+//! ```text
+//!   announce, connect ──► answered: CLC over shared memory decides
+//!        │ 1 ms           ▲   the server answers others: wait on, for 50 ms at most
+//!        ├─ one process: ring once, so that it accepts; then ask the kernel
+//!        └─ workers: open the name, at which one that was not met may call
+//!   no answer will come ──► decline; TCP
+//! ```
+
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::event::EventfdFlags;
+use smc_proto::id::ConnId;
+use smc_transport_ism::shared::pairing::{self, Call, Grace, Outcome, Patience, Progress};
+
+use super::{Attempt, Server, Stage, Step, Waits};
+use crate::descriptors;
+use crate::shard::{Announcement, Place, Shard};
+use crate::socket::Socket;
+
+/// Time after which a server that was announced a connection is asked to accept it, and between
+/// two questions to the kernel where the connection is.
+const ASK: Duration = Duration::from_millis(1);
+/// Least grace of a server that has answered before.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// How long a server that answers others is not asked at all.
+const BUSY: Duration = Duration::from_millis(50);
+
+/// Longest wait for the answer to an announcement.
+const MOST: Duration = Duration::from_secs(4);
+
+/// How long a server is waited for that was announced a connection.
+pub(super) struct Waiting {
+    /// Whichever process has accepted it may call.
+    pub(super) call: Option<Call>,
+    grace: Option<Grace>,
+    began: Instant,
+    next: Instant,
+    has_asked: bool,
+    /// Answers to announcements, as last seen.
+    answers: u64,
+}
+
+impl Attempt {
+    /// Goes on with a connection that was announced; `None` if it went to another stage.
+    pub(super) fn announced_step(
+        &mut self,
+        socket: Arc<Socket>,
+        conn: ConnId,
+        waiting: Option<Waiting>,
+    ) -> io::Result<Option<Step>> {
+        let now = Instant::now();
+        let mut waiting = match waiting {
+            Some(waiting) => waiting,
+            None if self.is_connected()? => Waiting {
+                call: None,
+                grace: None,
+                began: now,
+                next: now + ASK,
+                has_asked: false,
+                answers: self.shard.lock().answers(),
+            },
+            None => {
+                self.stage = Stage::Announced(socket, conn, None);
+                return Ok(Some(Step::Wait(None)));
+            }
+        };
+        let shard = self.shard.clone();
+        let mut state = shard.lock();
+        match self.waits {
+            Waits::Here => state.stay_awake(&shard, shard.now()),
+            Waits::Elsewhere => state.settle(&shard, shard.now()),
+            // What happens is the runtime's matter, whose loop polls the device.
+            #[cfg(feature = "tokio")]
+            Waits::Task => {}
+        }
+        let (carrier, closed) = {
+            let status = socket.status();
+            (status.carrier, status.closed)
+        };
+        if let Some(carrier) = carrier {
+            drop(state);
+            socket.status().notified = None;
+            if self.to_workers && !carrier.is_smc() {
+                // Nothing is to call it any more.
+                let _ = pairing::unmark_client(&self.tcp);
+            }
+            self.tcp.set_nonblocking(false)?;
+            return Ok(Some(Step::Done(socket)));
+        }
+        if let Some(reason) = closed {
+            let kind = io::ErrorKind::ConnectionReset;
+            return Err(io::Error::new(kind, reason.to_string()));
+        }
+        if waiting.next > now {
+            let until = waiting.next;
+            drop(state);
+            self.stage = Stage::Announced(socket, conn, Some(waiting));
+            return Ok(Some(Step::Wait(Some(until))));
+        }
+        let answers = std::mem::replace(&mut waiting.answers, state.answers());
+        if answers != waiting.answers && now < waiting.began + BUSY {
+            // The server accepts one after the other.
+            drop(state);
+            let until = now + ASK;
+            waiting.next = until;
+            self.stage = Stage::Announced(socket, conn, Some(waiting));
+            return Ok(Some(Step::Wait(Some(until))));
+        }
+        // A server that has answered decides by CLC.
+        let waits = !state.is_answered(conn);
+        if self.to_workers && waits {
+            drop(state);
+            return self.await_call(socket, conn, waiting, now);
+        }
+        // Its program may do something else.
+        if !std::mem::replace(&mut waiting.has_asked, true) {
+            state.ask_to_accept(conn);
+        }
+        drop(state);
+        if waits && self.is_given_up(&mut waiting, now)? {
+            shard.met.forget(self.to);
+            shard.lock().withdraw(&shard, conn);
+            // The server may have answered meanwhile: it is bound to the Decline.
+            let place = socket.status().place.take();
+            match self.unpaired(place, true)? {
+                Ok(stage) => self.stage = stage,
+                Err(cause) => return self.plain(cause).map(Some),
+            }
+            return Ok(None);
+        }
+        let until = now + ASK;
+        waiting.next = until;
+        self.stage = Stage::Announced(socket, conn, Some(waiting));
+        Ok(Some(Step::Wait(Some(until))))
+    }
+
+    /// Lets whichever process has accepted a connection call, of those that share a listener: it
+    /// may be one that the connection was not announced to.
+    //= SHM-080
+    fn await_call(
+        &mut self,
+        socket: Arc<Socket>,
+        conn: ConnId,
+        mut waiting: Waiting,
+        now: Instant,
+    ) -> io::Result<Option<Step>> {
+        let shard = self.shard.clone();
+        let begun = waiting.call.is_none();
+        let call = match &mut waiting.call {
+            Some(call) => Ok(call),
+            none => {
+                let gids = shard.lock().transports.ism.device().gids();
+                // The engine resets what is not decided in its time.
+                let patience = Patience {
+                    accept: shard.patience.accept.min(MOST),
+                    grace: shard.patience.grace.min(MOST),
+                    ..shard.patience
+                };
+                let call = Call::listen(&self.tcp, gids, patience);
+                call.map(|call| none.insert(call))
+            }
+        };
+        let number = *self.greeting.get_or_insert_with(|| shard.greetings.begin());
+        let progress = call.and_then(|call| {
+            let reach = |peer: &_| shard.lock().transports.ism.device_mut().reach(peer);
+            let progress = call.poll(&self.tcp, reach, now)?;
+            Ok((progress, call.greets()))
+        });
+        let outcome = match progress {
+            Ok((Progress::Pending { until }, greets)) => {
+                match greets {
+                    Some(peer) => shard.greetings.is_with(number, peer),
+                    None => self.end_greeting(),
+                }
+                if begun {
+                    // What calls is polled for, and no memory.
+                    self.waits = Waits::Elsewhere;
+                    shard.lock().drive_handshake(&shard, conn);
+                }
+                waiting.next = until;
+                self.stage = Stage::Announced(socket, conn, Some(waiting));
+                if begun {
+                    self.poll_announced()?;
+                }
+                return Ok(Some(Step::Wait(Some(until))));
+            }
+            Ok((Progress::Done(outcome), _)) => outcome,
+            Err(_) => Outcome::Plain,
+        };
+        match outcome {
+            Outcome::Paired(_) => shard.lock().has_called(&shard, conn),
+            Outcome::Plain => shard.lock().withdraw(&shard, conn),
+        }
+        let place = socket.status().place.take();
+        match (outcome, place, &waiting.call) {
+            (Outcome::Paired(paired), Some(place), Some(call)) => {
+                self.stage = self.paired(call, place, paired);
+            }
+            (_, place, _) => {
+                self.end_greeting();
+                shard.met.forget(self.to);
+                match self.unpaired(place, true)? {
+                    Ok(stage) => self.stage = stage,
+                    Err(cause) => return self.plain(cause).map(Some),
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether no answer to an announcement is waited for any more, as the kernel shows.
+    fn is_given_up(&self, waiting: &mut Waiting, now: Instant) -> io::Result<bool> {
+        let shard = &self.shard;
+        // The engine resets what is not decided in its time.
+        let patience = Patience {
+            accept: shard.patience.accept.min(MOST),
+            grace: shard.patience.grace.max(GRACE).min(MOST),
+            ..shard.patience
+        };
+        let grace = match &mut waiting.grace {
+            Some(grace) => grace,
+            none => none.insert(Grace::begin(patience, now)?),
+        };
+        grace.is_over(&self.tcp, now)
+    }
+
+    /// Makes the descriptor that is polled for a connection that was announced.
+    pub(super) fn poll_announced(&mut self) -> io::Result<()> {
+        if let (Stage::Announced(socket, ..), None) = (&self.stage, &self.notified) {
+            let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+            let notified = Arc::new(descriptors::keep(|| rustix::event::eventfd(0, flags))?);
+            socket.status().notified = Some(notified.clone());
+            self.notified = Some(notified);
+        }
+        Ok(())
+    }
+
+    /// The connection that was announced, and that TCP has, if the answer comes over shared memory
+    /// alone.
+    pub(super) fn announced(&self) -> Option<Arc<Socket>> {
+        match &self.stage {
+            Stage::Announced(socket, _, Some(waiting)) if waiting.call.is_none() => {
+                Some(socket.clone())
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What a connection begins with: a place, and a socket.
+type Beginning = (Option<Place>, OwnedFd);
+
+/// Announces a connection to a peer that has accepted at its address before; gives back what it
+/// begins with if that cannot be.
+//= SHM-066
+pub(super) fn announce(
+    shard: &Arc<Shard>,
+    (to, server): (SocketAddr, &Server),
+    (place, socket): Beginning,
+    waits: Waits,
+) -> io::Result<Result<(Stage, TcpStream), Beginning>> {
+    // A channel that the server has and this side has not taken in yet may be the one that the
+    // server offers its memory over.
+    //= SHM-013
+    let (peers, last) = (server.peers(), shard.greetings.last());
+    if !peers
+        .iter()
+        .all(|peer| shard.greetings.are_over(last, *peer))
+    {
+        return Ok(Err((place, socket)));
+    }
+    let cookie = rustix::net::sockopt::socket_cookie(&socket)?;
+    let tcp = TcpStream::from(socket);
+    let held = Arc::new(Socket::new(tcp.try_clone()?, None, shard.spin));
+    held.status().place = place;
+    let announcement = Announcement {
+        to,
+        peers,
+        socket: &held,
+        cookie,
+        is_awaited: waits == Waits::Here,
+    };
+    let conn = shard.lock().announce(shard, &announcement);
+    let Some(conn) = conn else {
+        let place = held.status().place.take();
+        return Ok(Err((place, tcp.into())));
+    };
+    // TCP has not begun to connect: no process sees what is set here later than it is needed.
+    if matches!(server, Server::Workers(_)) && pairing::mark_announced(&tcp).is_err() {
+        shard.lock().withdraw(shard, conn);
+        let place = held.status().place.take();
+        return Ok(Err((place, tcp.into())));
+    }
+    Ok(Ok((Stage::Announced(held, conn, None), tcp)))
+}

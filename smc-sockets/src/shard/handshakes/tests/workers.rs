@@ -1,0 +1,141 @@
+//! Processes that share a listener, which clients have met.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use smc_proto::wire::types::DiagnosisCode;
+
+use super::{LONG, stack, until_announced, works};
+use crate::{Patience, Settings, SmcStream, Stack, opening};
+
+/// Workers, each with a stack of its own, and a client that has paired with the first ones.
+struct Server {
+    workers: Vec<Stack>,
+    listener: TcpListener,
+    address: SocketAddr,
+    client: Stack,
+}
+
+impl Server {
+    fn new(client: Stack, met: usize) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let workers = vec![stack(), stack()];
+        workers[0].announce_listener(&listener).unwrap();
+        let server = Self {
+            workers,
+            address: listener.local_addr().unwrap(),
+            listener,
+            client,
+        };
+        for worker in 0..met {
+            server.pair(worker);
+            until_announced(&server.client, server.address);
+        }
+        assert_eq!(server.answers(), 0, "no worker was met before");
+        server
+    }
+
+    /// Announcements of the client that were answered.
+    fn answers(&self) -> u64 {
+        self.client.shard().lock().answers()
+    }
+
+    /// The client connects, and TCP accepts.
+    fn connect(&self) -> (JoinHandle<SmcStream>, TcpStream) {
+        let (client, to) = (self.client.clone(), self.address);
+        let near = std::thread::spawn(move || SmcStream::connect_on(&client, to).unwrap());
+        (near, self.listener.accept().unwrap().0)
+    }
+
+    /// A connection that this worker accepts.
+    fn pair(&self, worker: usize) {
+        let (near, tcp) = self.connect();
+        self.go_on(worker, near, tcp);
+    }
+
+    fn go_on(&self, worker: usize, near: JoinHandle<SmcStream>, tcp: TcpStream) {
+        let accepting = self.workers[worker].accepted(tcp).expect("it pairs");
+        let far = accepting.wait().unwrap();
+        let near = near.join().unwrap();
+        assert!(near.carrier().is_smc(), "{}", near.carrier());
+        assert!(far.carrier().is_smc(), "{}", far.carrier());
+        works(near, far);
+    }
+}
+
+/// There are fewer slots than connections.
+//= SHM-080 test
+#[test]
+fn workers_that_were_met_are_not_called_again_and_another_one_calls() {
+    let server = Server::new(stack(), 1);
+    server.pair(0);
+    assert_eq!(server.answers(), 1);
+    server.pair(1);
+    assert_eq!(server.answers(), 1, "it has called");
+    until_announced(&server.client, server.address);
+    for round in 0..600 {
+        server.pair(round % 2);
+    }
+    assert_eq!(server.answers(), 601);
+    assert!(server.client.shard().lock().handshakes.is_empty());
+}
+
+//= SHM-080 test
+#[test]
+fn a_worker_that_has_not_accepted_the_connection_cannot_answer_for_it() {
+    let server = Server::new(stack(), 2);
+    for round in 0..100 {
+        let (near, tcp) = server.connect();
+        let (holder, liar) = (round % 2, (round + 1) % 2);
+        {
+            let mut state = server.workers[liar].shard().lock();
+            let of = state.calling_client(&tcp).expect("it takes calls");
+            let announced = state.take_announcement_of(of).expect("it was announced");
+            let answer = opening::decline(Default::default(), DiagnosisCode::MEMORY).unwrap();
+            let device = state.transports.ism.device_mut();
+            assert!(device.send_clc(announced.id, round as u64, &answer));
+        }
+        server.go_on(holder, near, tcp);
+    }
+    assert_eq!(server.answers(), 100);
+}
+
+/// A process that shares the listener and does not know SMC.
+//= SHM-080 test
+#[test]
+fn a_process_that_speaks_plain_tcp_gets_no_clc() {
+    let patience = Patience {
+        accept: Duration::from_millis(200),
+        grace: Duration::from_millis(5),
+        go: LONG,
+    };
+    let settings = Settings {
+        patience,
+        ..Settings::default()
+    };
+    let server = Server::new(Stack::with(settings).unwrap(), 2);
+    for speaks_first in [true, false] {
+        let (near, mut tcp) = server.connect();
+        if speaks_first {
+            tcp.write_all(b"hello").unwrap();
+        }
+        let mut near = near.join().unwrap();
+        assert!(!near.carrier().is_smc(), "{}", near.carrier());
+        if speaks_first {
+            let mut bytes = [0; 5];
+            near.read_exact(&mut bytes).unwrap();
+            assert_eq!(&bytes, b"hello");
+        }
+        near.write_all(b"plain").unwrap();
+        drop(near);
+        let mut bytes = Vec::new();
+        tcp.read_to_end(&mut bytes).unwrap();
+        assert_eq!(bytes, b"plain");
+        assert_eq!(server.client.shard().met.at(server.address), None);
+        for worker in 0..2 {
+            server.pair(worker);
+        }
+    }
+}
