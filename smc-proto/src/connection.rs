@@ -45,6 +45,7 @@ mod faults;
 mod inbound;
 mod ism;
 mod notices;
+mod progress;
 mod rx;
 mod spans;
 mod timers;
@@ -71,6 +72,7 @@ pub use close::CloseState;
 pub use cursor::Ring;
 pub use faults::{ApiMisuse, FatalCause, PeerMisbehaved};
 pub use notices::{CdcOutcome, CloseCause, Notices, Stats};
+pub use progress::Progress;
 pub use spans::{Span, Spans};
 pub use work::{NotifyRecord, Sent};
 

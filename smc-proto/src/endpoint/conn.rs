@@ -4,13 +4,14 @@ use core::fmt;
 
 use crate::command::{BufferSpans, Segment};
 use crate::config::Config;
-use crate::connection::{ApiMisuse, CloseState, Connection, Shutdown};
+use crate::connection::{ApiMisuse, CloseState, Connection, Progress, Shutdown};
 use crate::connection_record::{ConnectionRecord, Phase};
 use crate::engine::Engine;
 use crate::event::CloseReason;
-use crate::id::NONE;
+use crate::id::{GroupId, LinkId, NONE};
 use crate::link_group::segments;
 use crate::time::Instant;
+use crate::wire::types::AlertToken;
 
 /// One connection, for reading, writing and closing.
 pub struct ConnMut<'a> {
@@ -104,6 +105,26 @@ impl ConnMut<'_> {
     #[must_use]
     pub fn buffer_sizes(&self) -> Option<(u32, u32)> {
         Some(self.member()?.connection.as_ref()?.buffer_sizes())
+    }
+
+    /// How far the connection has got, and the alert token of this side; `None` before it
+    /// is established.
+    #[must_use]
+    pub fn progress(&self) -> Option<(Progress, AlertToken)> {
+        let record = self.member()?;
+        Some((record.connection.as_ref()?.progress(), record.token))
+    }
+
+    /// The link group of the connection, and the link that its writes go over: none over
+    /// SMC-D.
+    #[must_use]
+    pub fn group_and_link(&self) -> Option<(GroupId, Option<LinkId>)> {
+        let (group, link) = {
+            let record = self.member()?;
+            (record.group, record.link)
+        };
+        let link = (link != NONE).then(|| self.engine.link_id(link));
+        Some((self.engine.group_id(group), link))
     }
 
     /// Where received bytes stand, in stream order.

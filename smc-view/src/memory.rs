@@ -1,0 +1,137 @@
+//! Memory files of a fixed size that processes share.
+
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::ops::Deref;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::ptr::{NonNull, null_mut};
+
+use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags};
+use rustix::mm::{MapFlags, ProtFlags};
+use rustix::process::{Resource, getrlimit};
+
+/// Shrinking the file below a process that reads it would kill that process.
+const SEALS: SealFlags = SealFlags::GROW.union(SealFlags::SHRINK);
+
+/// What may be done with a mapping.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// Reading alone.
+    Read,
+    /// Reading and writing.
+    Write,
+}
+
+/// A layout of memory that other processes write at any time.
+///
+/// # Safety
+/// The type consists of atomic integers and arrays of them, for which every value is valid and all
+/// zero octets are a start, and its alignment is at most that of a page.
+pub unsafe trait Atomics: Sync {}
+
+/// A memory file with the layout `T`, mapped for as long as the value lives.
+pub struct Memory<T: Atomics> {
+    at: NonNull<T>,
+}
+
+// SAFETY: the memory consists of atomics, and stays mapped until the value is dropped.
+unsafe impl<T: Atomics> Send for Memory<T> {}
+// SAFETY: as above.
+unsafe impl<T: Atomics> Sync for Memory<T> {}
+
+impl<T: Atomics> Memory<T> {
+    /// Creates a memory file of zero octets, and a descriptor of it, which exec closes. Its size
+    /// is sealed. An owner who is `alone` in writing keeps others from mapping it for writing,
+    /// where the kernel can do that (Linux 5.1 and later).
+    ///
+    /// # Errors
+    /// What keeps the kernel from making or mapping the file, a limit of file sizes among that.
+    pub fn create(name: &str, alone: bool) -> io::Result<(OwnedFd, Self)> {
+        let size = size_of::<T>() as u64;
+        // The kernel would send a signal that ends the process.
+        let limit = getrlimit(Resource::Fsize).current;
+        if limit.is_some_and(|most| most < size) {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let file = rustix::fs::memfd_create(name, flags)?;
+        rustix::fs::ftruncate(&file, size)?;
+        rustix::fs::fcntl_add_seals(&file, SEALS)?;
+        let memory = Self::map(file.as_fd(), Access::Write)?;
+        if alone {
+            // Older kernels do without.
+            let _ = rustix::fs::fcntl_add_seals(&file, SealFlags::FUTURE_WRITE);
+        }
+        rustix::fs::fcntl_add_seals(&file, SealFlags::SEAL)?;
+        Ok((file, memory))
+    }
+
+    /// Opens the memory file that a path names.
+    ///
+    /// # Errors
+    /// The file cannot be opened or mapped, or is not one of this kind: a memory file with a
+    /// sealed size, which is that of the layout.
+    pub fn open(path: &Path, access: Access) -> io::Result<Self> {
+        let mode = match access {
+            Access::Read => OFlags::RDONLY,
+            Access::Write => OFlags::RDWR,
+        };
+        // A FIFO does not wait for its other end, and no terminal becomes the process's own.
+        let flags = mode | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+        let other = || io::Error::from(io::ErrorKind::InvalidData);
+        let seals = rustix::fs::fcntl_get_seals(&file).map_err(|_| other())?;
+        if !seals.contains(SEALS) || file.metadata()?.len() != size_of::<T>() as u64 {
+            return Err(other());
+        }
+        Self::map(file.as_fd(), access)
+    }
+
+    fn map(file: BorrowedFd<'_>, access: Access) -> io::Result<Self> {
+        let access = match access {
+            Access::Read => ProtFlags::READ,
+            Access::Write => ProtFlags::READ | ProtFlags::WRITE,
+        };
+        let length = size_of::<T>();
+        // SAFETY: a new mapping at an address of the kernel's choice aliases nothing.
+        let at =
+            unsafe { rustix::mm::mmap(null_mut(), length, access, MapFlags::SHARED, file, 0) }?;
+        let at = NonNull::new(at.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self { at })
+    }
+
+    /// Leaves the memory mapped for as long as the process lives.
+    #[must_use]
+    pub fn leak(self) -> &'static T {
+        let memory = std::mem::ManuallyDrop::new(self);
+        // SAFETY: as in `deref`; nothing unmaps it any more.
+        unsafe { memory.at.as_ref() }
+    }
+}
+
+impl<T: Atomics> Deref for Memory<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        // SAFETY: mapped with this size until `self` is dropped, aligned to a page, sealed
+        // against shrinking, and of atomics only, for which every value is valid.
+        unsafe { self.at.as_ref() }
+    }
+}
+
+impl<T: Atomics> Drop for Memory<T> {
+    fn drop(&mut self) {
+        let at = self.at.as_ptr().cast();
+        // SAFETY: mapped by `map` with this size; no reference outlives `self`. An error
+        // leaves the memory mapped, which harms nothing.
+        let _ = unsafe { rustix::mm::munmap(at, size_of::<T>()) };
+    }
+}
+
+impl<T: Atomics> fmt::Debug for Memory<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Memory").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,504 @@
+//! The writing side.
+
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, IntoRawFd};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::counters::{FallbackCount, SIZES, add_shared, class_of};
+use crate::latch::Latch;
+use crate::layout::{
+    CONNECTION_WORDS, CONNECTIONS, ConnectionSlot, GROUP_WORDS, GROUPS, LINK_WORDS, LINKS, Layout,
+    MAGIC, NAME, STACK_WORDS, STACKS,
+};
+use crate::memory::Memory;
+use crate::record::{Connection, GroupRecord, LinkRecord, Progress, StackRecord, Technology};
+use crate::sentence::key_of;
+use crate::statistics::{Extra, Side, key};
+
+/// Least number of the descriptor: above those that programs expect for their own.
+const HIGH: i32 = 900;
+
+/// What a process publishes, for as long as it lives.
+pub struct Publisher {
+    layout: &'static Layout,
+    process: u32,
+    places: Mutex<Places>,
+}
+
+/// Rows that are free.
+struct Places {
+    connections: Free,
+    groups: Free,
+    links: Free,
+    stacks: Free,
+    last: u64,
+}
+
+/// Rows of one kind: those that were given back, and the first that was never used.
+struct Free {
+    freed: Vec<u32>,
+    next: u32,
+    most: u32,
+}
+
+impl Free {
+    const fn new(most: usize) -> Self {
+        let most = most as u32;
+        Self {
+            freed: Vec::new(),
+            next: 0,
+            most,
+        }
+    }
+
+    fn take(&mut self, used: &AtomicU32) -> Option<u32> {
+        if let Some(index) = self.freed.pop() {
+            return Some(index);
+        }
+        if self.next == self.most {
+            return None;
+        }
+        self.next += 1;
+        used.store(self.next, Ordering::Release);
+        Some(self.next - 1)
+    }
+}
+
+impl Publisher {
+    /// Begins to publish. The memory stays as long as the process: make one of them only.
+    ///
+    /// # Errors
+    /// What keeps the kernel from making the memory.
+    pub fn start() -> io::Result<&'static Self> {
+        let (file, memory) = Memory::<Layout>::create(NAME, true)?;
+        let high = rustix::io::fcntl_dupfd_cloexec(file.as_fd(), HIGH);
+        // It is never closed by its number: a program that closes it may have another one there.
+        match high {
+            Ok(high) => drop(high.into_raw_fd()),
+            Err(_) => drop(file.into_raw_fd()),
+        }
+        let layout = memory.leak();
+        let process = std::process::id();
+        let head = &layout.head;
+        head.process.store(process, Ordering::Relaxed);
+        head.began.store(nanoseconds(), Ordering::Relaxed);
+        head.magic.store(MAGIC, Ordering::Release);
+        Ok(Box::leak(Box::new(Self {
+            layout,
+            process,
+            places: Mutex::new(Places {
+                connections: Free::new(CONNECTIONS),
+                groups: Free::new(GROUPS),
+                links: Free::new(LINKS),
+                stacks: Free::new(STACKS),
+                last: 0,
+            }),
+        })))
+    }
+
+    /// Whether this process is the one that publishes, and no child of it.
+    fn is_own(&self) -> bool {
+        std::process::id() == self.process
+    }
+
+    fn places(&self) -> MutexGuard<'_, Places> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Publishes a connection or a listener until the row is dropped. The serial number and the
+    /// time are the row's.
+    #[must_use]
+    pub fn connection(&'static self, connection: &Connection) -> Option<ConnectionRow> {
+        if !self.is_own() {
+            return None;
+        }
+        let mut places = self.places();
+        let head = &self.layout.head;
+        let Some(index) = places.connections.take(&head.connections) else {
+            head.hidden.fetch_add(1, Ordering::Relaxed);
+            return None;
+        };
+        places.last += 1;
+        let slot = self.layout.connections.get(index as usize)?;
+        slot.counters.begin(places.last);
+        let row = ConnectionRow {
+            publisher: self,
+            slot,
+            index,
+            serial: places.last,
+            since: nanoseconds(),
+            technology: AtomicU8::new(0),
+        };
+        row.write(&places, connection);
+        Some(row)
+    }
+
+    /// Publishes a link group until the row is dropped.
+    #[must_use]
+    pub fn group(&'static self, group: &GroupRecord) -> Option<GroupRow> {
+        let slots = &self.layout.groups;
+        let used = &self.layout.head.groups;
+        let row = self.row(slots, used, |places| &mut places.groups)?;
+        let since = nanoseconds();
+        row.set(&GroupRecord { since, ..*group }.encode());
+        Some(GroupRow { row, since })
+    }
+
+    /// Publishes a link until the row is dropped.
+    #[must_use]
+    pub fn link(&'static self, link: &LinkRecord) -> Option<LinkRow> {
+        let slots = &self.layout.links;
+        let used = &self.layout.head.links;
+        let row = self.row(slots, used, |places| &mut places.links)?;
+        row.set(&link.encode());
+        Some(LinkRow { row })
+    }
+
+    /// Publishes a stack until the row is dropped.
+    #[must_use]
+    pub fn stack(&'static self, stack: &StackRecord) -> Option<StackRow> {
+        let slots = &self.layout.stacks;
+        let used = &self.layout.head.stacks;
+        let row = self.row(slots, used, |places| &mut places.stacks)?;
+        let number = row.index + 1;
+        row.set(&StackRecord { number, ..*stack }.encode());
+        Some(StackRow { row })
+    }
+
+    fn row<const WORDS: usize>(
+        &'static self,
+        slots: &'static [Latch<WORDS>],
+        used: &AtomicU32,
+        places: fn(&mut Places) -> &mut Free,
+    ) -> Option<Row<WORDS>> {
+        if !self.is_own() {
+            return None;
+        }
+        let Some(index) = places(&mut self.places()).take(used) else {
+            self.layout.head.hidden.fetch_add(1, Ordering::Relaxed);
+            return None;
+        };
+        let slot = slots.get(index as usize)?;
+        Some(Row {
+            publisher: self,
+            slot,
+            index,
+            places,
+        })
+    }
+
+    /// The key of a sentence, which is published with it if there is room.
+    #[must_use]
+    pub fn sentence(&self, sentence: &str) -> u32 {
+        let key = key_of(sentence.as_bytes());
+        let mut places = self.layout.sentences.iter();
+        places.any(|place| place.enter(key, sentence.as_bytes()));
+        key
+    }
+
+    /// Counts a connection that SMC carries, with buffers of these sizes.
+    pub fn established(&self, technology: Technology, side: Side, version: u8, buffers: [u32; 2]) {
+        let Some(counters) = self.counters(technology) else {
+            return;
+        };
+        let [send, receive] = buffers.map(|size| class_of(size as usize));
+        let version = usize::from(version != 1);
+        let side = match side {
+            Side::Client => 0,
+            Side::Server => 2,
+        };
+        for at in [
+            key::BUFFERS_SENT + send,
+            key::BUFFERS_RECEIVED + receive,
+            key::ALLOCATED_SENT,
+            key::ALLOCATED_RECEIVED,
+            key::CLIENT_V1 + side + version,
+        ] {
+            if let Some(counter) = counters.get(at) {
+                add_shared(counter, 1);
+            }
+        }
+    }
+
+    /// Counts a connection that TCP carries, for a reason.
+    pub fn fell_back(&self, side: Side, code: u32) {
+        let totals = &self.layout.totals;
+        let [client, server] = &totals.tcp;
+        let (total, bit) = match side {
+            Side::Client => (client, 0),
+            Side::Server => (server, 1),
+        };
+        add_shared(total, 1);
+        let key = FallbackCount::USED | bit << 32 | u64::from(code);
+        // A reason without an entry is the difference between the totals and the reasons.
+        if let Some(entry) = totals.fallbacks.iter().find(|entry| entry.claim(key)) {
+            add_shared(&entry.count, 1);
+        }
+    }
+
+    /// Counts a handshake that failed where no fallback was left.
+    pub fn handshake_failed(&self, side: Side) {
+        let [client, server] = &self.layout.totals.handshake_errors;
+        let counter = match side {
+            Side::Client => client,
+            Side::Server => server,
+        };
+        add_shared(counter, 1);
+    }
+
+    /// Counts connections that moved to another link.
+    pub fn moved(&self, connections: u64) {
+        add_shared(&self.layout.totals.link_moves, connections);
+    }
+
+    /// Counts a call that the statistics name.
+    pub fn extra(&self, technology: Technology, extra: Extra) {
+        let counters = self.counters(technology);
+        if let Some(counter) = counters.and_then(|counters| counters.get(extra.key())) {
+            add_shared(counter, 1);
+        }
+    }
+
+    fn counters(&self, technology: Technology) -> Option<&'static [AtomicU64]> {
+        let [smc_d, smc_r] = &self.layout.totals.technologies;
+        match technology {
+            Technology::SmcD => Some(smc_d),
+            Technology::SmcR => Some(smc_r),
+            _ => None,
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn layout(&self) -> &'static Layout {
+        self.layout
+    }
+}
+
+impl fmt::Debug for Publisher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Publisher").finish_non_exhaustive()
+    }
+}
+
+/// A connection that is published until this is dropped. What it counts is kept in the statistics
+/// of the process.
+pub struct ConnectionRow {
+    publisher: &'static Publisher,
+    slot: &'static ConnectionSlot,
+    index: u32,
+    serial: u64,
+    since: u64,
+    technology: AtomicU8,
+}
+
+impl ConnectionRow {
+    /// Counts bytes that one call sent. The caller excludes others that count for the connection.
+    #[inline(always)]
+    pub fn sent(&self, bytes: usize) {
+        self.slot.counters.sent(bytes);
+    }
+
+    /// Counts bytes that one call received. The caller excludes others that count for the
+    /// connection.
+    #[inline(always)]
+    pub fn received(&self, bytes: usize) {
+        self.slot.counters.received(bytes);
+    }
+
+    /// Counts a write that found no room. The caller excludes others that count for the
+    /// connection.
+    #[inline]
+    pub fn stalled(&self) {
+        crate::counters::add(&self.slot.counters.full, 1);
+    }
+
+    /// Publishes how far the connection has got.
+    #[inline]
+    pub fn progress(&self, progress: &Progress) {
+        let counters = &self.slot.counters;
+        for (counter, value) in [
+            (&counters.written, progress.written),
+            (&counters.completed, progress.completed),
+            (&counters.peer_consumed, progress.peer_consumed),
+            (&counters.arrived, progress.arrived),
+            (&counters.messages, progress.messages),
+        ] {
+            counter.store(value, Ordering::Relaxed);
+        }
+    }
+
+    /// Publishes what is known of the connection now. The serial number and the time are the
+    /// row's.
+    pub fn set(&self, connection: &Connection) {
+        if self.publisher.is_own() {
+            self.write(&self.publisher.places(), connection);
+        }
+    }
+
+    /// Who has the places writes rows alone.
+    fn write(&self, _: &Places, connection: &Connection) {
+        let technology = match connection.technology {
+            Technology::SmcD => 1,
+            Technology::SmcR => 2,
+            _ => 0,
+        };
+        self.technology.store(technology, Ordering::Relaxed);
+        let connection = Connection {
+            serial: self.serial,
+            since: self.since,
+            ..*connection
+        };
+        self.slot.row.write(&connection.encode());
+    }
+
+    /// What was published last.
+    #[must_use]
+    pub fn get(&self) -> Option<Connection> {
+        Connection::decode(&self.slot.row.read()?)
+    }
+
+    /// Moves the counters to those of the process.
+    fn fold(&self) {
+        let totals = &self.publisher.layout.totals;
+        let technology = match self.technology.load(Ordering::Relaxed) {
+            1 => 0,
+            2 => 1,
+            _ => return,
+        };
+        let (Some(sums), Some(messages)) = (
+            totals.technologies.get(technology),
+            totals.messages.get(technology),
+        ) else {
+            return;
+        };
+        let of = &self.slot.counters;
+        let add = |at: usize, counter: &AtomicU64| {
+            if let Some(sum) = sums.get(at) {
+                add_shared(sum, counter.load(Ordering::Relaxed));
+            }
+        };
+        add(key::SENT, &of.sent);
+        add(key::RECEIVED, &of.received);
+        add(key::FULL_PEER, &of.full);
+        for class in 0..SIZES {
+            let (sent, received) = (of.sent_sizes.get(class), of.received_sizes.get(class));
+            if let (Some(sent), Some(received)) = (sent, received) {
+                add(key::REQUESTS_SENT + class, sent);
+                add(key::REQUESTS_RECEIVED + class, received);
+                add(key::SENT_COUNT, sent);
+                add(key::RECEIVED_COUNT, received);
+            }
+        }
+        add_shared(messages, of.messages.load(Ordering::Relaxed));
+    }
+}
+
+impl Drop for ConnectionRow {
+    fn drop(&mut self) {
+        if !self.publisher.is_own() {
+            return;
+        }
+        let mut places = self.publisher.places();
+        let moves = &self.publisher.layout.totals.moves;
+        moves.fetch_add(1, Ordering::AcqRel);
+        self.fold();
+        self.slot.row.write(&[0; CONNECTION_WORDS]);
+        moves.fetch_add(1, Ordering::AcqRel);
+        places.connections.freed.push(self.index);
+    }
+}
+
+impl fmt::Debug for ConnectionRow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConnectionRow")
+            .field("serial", &self.serial)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A row of another kind.
+struct Row<const WORDS: usize> {
+    publisher: &'static Publisher,
+    slot: &'static Latch<WORDS>,
+    index: u32,
+    places: fn(&mut Places) -> &mut Free,
+}
+
+impl<const WORDS: usize> Row<WORDS> {
+    fn set(&self, words: &[u64; WORDS]) {
+        if self.publisher.is_own() {
+            let _alone = self.publisher.places();
+            self.slot.write(words);
+        }
+    }
+}
+
+impl<const WORDS: usize> Drop for Row<WORDS> {
+    fn drop(&mut self) {
+        if self.publisher.is_own() {
+            let mut places = self.publisher.places();
+            self.slot.write(&[0; WORDS]);
+            (self.places)(&mut places).freed.push(self.index);
+        }
+    }
+}
+
+/// A link group that is published until this is dropped.
+pub struct GroupRow {
+    row: Row<GROUP_WORDS>,
+    since: u64,
+}
+
+impl GroupRow {
+    /// Publishes what is known of the group now. The time is the row's.
+    pub fn set(&self, group: &GroupRecord) {
+        let since = self.since;
+        self.row.set(&GroupRecord { since, ..*group }.encode());
+    }
+}
+
+/// A link that is published until this is dropped.
+pub struct LinkRow {
+    row: Row<LINK_WORDS>,
+}
+
+impl LinkRow {
+    /// Publishes what is known of the link now.
+    pub fn set(&self, link: &LinkRecord) {
+        self.row.set(&link.encode());
+    }
+}
+
+/// A stack that is published until this is dropped.
+pub struct StackRow {
+    row: Row<STACK_WORDS>,
+}
+
+impl StackRow {
+    /// The number of the stack in the process.
+    #[must_use]
+    pub fn number(&self) -> u32 {
+        self.row.index + 1
+    }
+}
+
+macro_rules! debug {
+    ($($name:ident)*) => {$(
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($name)).field("index", &self.row.index).finish()
+            }
+        }
+    )*};
+}
+debug!(GroupRow LinkRow StackRow);
+
+fn nanoseconds() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| {
+        u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+    })
+}

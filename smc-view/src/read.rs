@@ -1,0 +1,315 @@
+//! The reading side.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::counters::{Counters, FallbackCount, SIZES};
+use crate::latch::Latch;
+use crate::layout::{CONNECTIONS, GROUPS, LINKS, Layout, MAGIC, NAME, STACKS};
+use crate::memory::{Access, Memory};
+use crate::record::{Connection, GroupRecord, LinkRecord, Progress, StackRecord, Technology};
+use crate::statistics::{Fallback, Side, Statistics, Traffic, key};
+
+/// Reads of the statistics while connections end, before they are taken as they are.
+const ATTEMPTS: usize = 8;
+
+/// A process that publishes.
+#[derive(Debug)]
+pub struct Found {
+    /// Its number here.
+    pub process: u32,
+    /// The name of its program, as the kernel has it.
+    pub program: String,
+    /// Its user.
+    pub user: u32,
+    /// What it publishes.
+    pub view: View,
+}
+
+/// The processes that publish and that this process may look into: those of its user, or all for
+/// root. In the order of their numbers.
+///
+/// # Errors
+/// `/proc` cannot be read.
+pub fn processes() -> io::Result<Vec<Found>> {
+    let numbers = fs::read_dir("/proc")?.filter_map(|entry| {
+        let name = entry.ok()?.file_name();
+        name.to_str()?.parse::<u32>().ok()
+    });
+    let mut numbers: Vec<_> = numbers.collect();
+    numbers.sort_unstable();
+    Ok(numbers.into_iter().filter_map(Found::at).collect())
+}
+
+impl Found {
+    /// What a process publishes, if it does and this process may see it.
+    #[must_use]
+    pub fn at(process: u32) -> Option<Self> {
+        let root = PathBuf::from(format!("/proc/{process}"));
+        // The number by which the process itself goes, which is another one in a container.
+        let status = fs::read_to_string(root.join("status")).ok()?;
+        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
+        let own = field("NSpid:")
+            .and_then(|numbers| numbers.split_whitespace().last())
+            .and_then(|number| number.parse().ok())
+            .unwrap_or(process);
+        let user = field("Uid:").and_then(|users| users.split_whitespace().nth(1)?.parse().ok());
+        let view = views(&root).find(|view| view.process() == own)?;
+        let program = fs::read(root.join("comm")).ok()?;
+        Some(Self {
+            process,
+            program: printable(&program),
+            user: user?,
+            view,
+        })
+    }
+}
+
+/// The memory files of the right kind among the descriptors of a process, its own and those of
+/// the process that it was forked from.
+fn views(root: &Path) -> impl Iterator<Item = View> {
+    let descriptors = fs::read_dir(root.join("fd")).into_iter().flatten();
+    descriptors.filter_map(|entry| {
+        let path = entry.ok()?.path();
+        let target = fs::read_link(&path).ok()?;
+        let name = target.to_str()?.strip_prefix("/memfd:")?;
+        (name.strip_suffix(" (deleted)").unwrap_or(name) == NAME).then_some(())?;
+        View::open(&path).ok()
+    })
+}
+
+fn printable(name: &[u8]) -> String {
+    let name = String::from_utf8_lossy(name.trim_ascii_end());
+    let name = name.chars().map(|c| if c.is_control() { '?' } else { c });
+    name.collect()
+}
+
+/// What one process publishes, mapped for reading.
+#[derive(Debug)]
+pub struct View {
+    memory: Memory<Layout>,
+}
+
+/// What a process published at about one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    /// Its stacks.
+    pub stacks: Vec<StackRecord>,
+    /// Its link groups.
+    pub groups: Vec<GroupRecord>,
+    /// Its links.
+    pub links: Vec<LinkRecord>,
+    /// Its connections and listeners, with what they count.
+    pub connections: Vec<(Connection, Counted)>,
+    /// What it counted since it began.
+    pub statistics: Statistics,
+    /// Rows that found no place since it began, and rows that changed whenever they were read.
+    pub hidden: u64,
+}
+
+/// What a connection has counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counted {
+    /// Bytes that the program sent.
+    pub sent: u64,
+    /// Bytes that the program received.
+    pub received: u64,
+    /// Calls that sent, by sizes: up to 8, 16, 32, 64, 128, 256, 512, 1024 KiB, and more.
+    pub sent_sizes: [u64; SIZES],
+    /// Calls that received, by sizes.
+    pub received_sizes: [u64; SIZES],
+    /// How far the connection had got when the program last waited for it, or its state changed.
+    pub progress: Progress,
+    /// Times a write found no room.
+    pub full: u64,
+}
+
+impl View {
+    /// Maps the memory file that a path names.
+    ///
+    /// # Errors
+    /// It cannot be opened or mapped, or is not one that a process publishes, of this version of
+    /// the layout.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let memory = Memory::<Layout>::open(path, Access::Read)?;
+        match memory.head.magic.load(Ordering::Acquire) {
+            MAGIC => Ok(Self { memory }),
+            _ => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+
+    /// The process that publishes, by the number that it has in its own namespace.
+    #[must_use]
+    pub fn process(&self) -> u32 {
+        self.memory.head.process.load(Ordering::Relaxed)
+    }
+
+    /// When the process began to publish, in nanoseconds since 1970.
+    #[must_use]
+    pub fn began(&self) -> u64 {
+        self.memory.head.began.load(Ordering::Relaxed)
+    }
+
+    /// The sentence of a key.
+    #[must_use]
+    pub fn sentence(&self, key: u32) -> Option<String> {
+        let mut places = self.memory.sentences.iter();
+        let sentence = places.find_map(|place| place.read(key).filter(|_| key != 0))?;
+        (!sentence.is_empty()).then(|| printable(&sentence))
+    }
+
+    /// Reads everything. The process need not do anything for it, and is not kept from anything.
+    #[must_use]
+    pub fn read(&self) -> Snapshot {
+        let layout = &*self.memory;
+        let mut hidden = u64::from(layout.head.hidden.load(Ordering::Relaxed));
+        let head = &layout.head;
+        // At least one attempt is made.
+        let mut ended = Statistics::default();
+        let mut connections = Vec::new();
+        let mut missed = 0;
+        for _ in 0..ATTEMPTS {
+            let moves = layout.totals.moves.load(Ordering::Acquire);
+            ended = totals(layout);
+            (connections, missed) = self.connections();
+            let same = layout.totals.moves.load(Ordering::Acquire) == moves;
+            if same && moves & 1 == 0 {
+                break;
+            }
+        }
+        hidden += missed;
+        for (connection, counted) in &connections {
+            counted.add_to(connection, &mut ended);
+        }
+        Snapshot {
+            stacks: rows(&layout.stacks, bound(&head.stacks, STACKS), &mut hidden)
+                .filter_map(|words| StackRecord::decode(&words))
+                .collect(),
+            groups: rows(&layout.groups, bound(&head.groups, GROUPS), &mut hidden)
+                .filter_map(|words| GroupRecord::decode(&words))
+                .collect(),
+            links: rows(&layout.links, bound(&head.links, LINKS), &mut hidden)
+                .filter_map(|words| LinkRecord::decode(&words))
+                .collect(),
+            connections,
+            statistics: ended,
+            hidden,
+        }
+    }
+
+    /// The connections, and how many changed at each attempt.
+    fn connections(&self) -> (Vec<(Connection, Counted)>, u64) {
+        let used = bound(&self.memory.head.connections, CONNECTIONS);
+        let mut missed = 0;
+        let slots = self.memory.connections.iter().take(used);
+        let connections = slots.filter_map(|slot| {
+            for _ in 0..ATTEMPTS {
+                let Some(words) = slot.row.read() else { break };
+                let connection = Connection::decode(&words)?;
+                let counted = Counted::of(&slot.counters);
+                // They are of another one if the row was given to that meanwhile.
+                if slot.counters.serial.load(Ordering::Acquire) == connection.serial {
+                    return Some((connection, counted));
+                }
+            }
+            missed += 1;
+            None
+        });
+        (connections.collect(), missed)
+    }
+}
+
+impl Counted {
+    fn of(counters: &Counters) -> Self {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Self {
+            sent: load(&counters.sent),
+            received: load(&counters.received),
+            sent_sizes: counters.sent_sizes.each_ref().map(load),
+            received_sizes: counters.received_sizes.each_ref().map(load),
+            progress: Progress {
+                written: load(&counters.written),
+                completed: load(&counters.completed),
+                peer_consumed: load(&counters.peer_consumed),
+                arrived: load(&counters.arrived),
+                messages: load(&counters.messages),
+            },
+            full: load(&counters.full),
+        }
+    }
+
+    fn add_to(&self, connection: &Connection, statistics: &mut Statistics) {
+        let technology = match connection.technology {
+            Technology::SmcD => 0,
+            Technology::SmcR => 1,
+            _ => return,
+        };
+        if let Some(messages) = statistics.messages.get_mut(technology) {
+            *messages = messages.wrapping_add(self.progress.messages);
+        }
+        let traffic = &mut statistics[connection.technology];
+        traffic.add(key::SENT, self.sent);
+        traffic.add(key::RECEIVED, self.received);
+        traffic.add(key::FULL_PEER, self.full);
+        for (class, (sent, received)) in
+            self.sent_sizes.iter().zip(&self.received_sizes).enumerate()
+        {
+            traffic.add(key::REQUESTS_SENT + class, *sent);
+            traffic.add(key::REQUESTS_RECEIVED + class, *received);
+            traffic.add(key::SENT_COUNT, *sent);
+            traffic.add(key::RECEIVED_COUNT, *received);
+        }
+        traffic.add(key::RECEIVE_USAGE, connection.receive_buffer.into());
+        // Over SMC-D the peer's buffer is written to.
+        if connection.technology == Technology::SmcR {
+            traffic.add(key::SEND_USAGE, connection.send_buffer.into());
+        }
+    }
+}
+
+/// What was counted of connections that have ended, and what is counted once.
+fn totals(layout: &Layout) -> Statistics {
+    let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let totals = &layout.totals;
+    let [smc_d, smc_r] = &totals.technologies;
+    let fallbacks = totals.fallbacks.iter().filter_map(|entry| {
+        let (key, count) = (load(&entry.key), load(&entry.count));
+        let side = match key >> 32 & 1 {
+            0 => Side::Client,
+            _ => Side::Server,
+        };
+        (key & FallbackCount::USED != 0).then_some(Fallback {
+            code: key as u32,
+            side,
+            count,
+        })
+    });
+    Statistics {
+        smc_d: Traffic(smc_d.each_ref().map(load)),
+        smc_r: Traffic(smc_r.each_ref().map(load)),
+        tcp: totals.tcp.each_ref().map(load),
+        fallbacks: fallbacks.collect(),
+        handshake_errors: totals.handshake_errors.each_ref().map(load),
+        messages: totals.messages.each_ref().map(load),
+        link_moves: load(&totals.link_moves),
+    }
+}
+
+/// How many rows were used, at most as many as there are.
+fn bound(used: &std::sync::atomic::AtomicU32, most: usize) -> usize {
+    (used.load(Ordering::Acquire) as usize).min(most)
+}
+
+fn rows<'a, const WORDS: usize>(
+    slots: &'a [Latch<WORDS>],
+    used: usize,
+    hidden: &'a mut u64,
+) -> impl Iterator<Item = [u64; WORDS]> {
+    slots.iter().take(used).filter_map(|slot| {
+        let words = slot.read();
+        *hidden += u64::from(words.is_none());
+        words
+    })
+}

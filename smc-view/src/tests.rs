@@ -1,0 +1,384 @@
+//! Tests of what is published and read.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{MemfdFlags, SealFlags};
+use std::os::fd::AsRawFd;
+
+use super::*;
+use crate::layout::{CONNECTIONS, Layout, MAGIC, NAME};
+
+/// A publisher of its own for each test: which of the files of this process is its.
+fn publisher() -> (&'static Publisher, View) {
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock().unwrap();
+    let before = files();
+    let publisher = Publisher::start().unwrap();
+    let new = files().into_iter().find(|path| !before.contains(path));
+    (publisher, View::open(&new.unwrap()).unwrap())
+}
+
+fn files() -> Vec<PathBuf> {
+    let entries = fs::read_dir("/proc/self/fd").unwrap().flatten();
+    let paths = entries.map(|entry| entry.path());
+    let ours =
+        |path: &PathBuf| fs::read_link(path).is_ok_and(|at| at.to_string_lossy().contains(NAME));
+    paths.filter(ours).collect()
+}
+
+fn at(address: &str) -> SocketAddr {
+    address.parse().unwrap()
+}
+
+fn over_memory(port: u16) -> Connection {
+    Connection {
+        state: state::ACTIVE,
+        technology: Technology::SmcD,
+        role: Role::Server,
+        version: 2,
+        inode: 4711,
+        group: Some(7),
+        receive_buffer: 1 << 20,
+        peer_buffer: 1 << 16,
+        ..Connection::new(
+            SocketAddr::new([10, 0, 0, 1].into(), 80),
+            SocketAddr::new([10, 0, 0, 2].into(), port),
+        )
+    }
+}
+
+#[test]
+fn what_is_published_is_read() {
+    let (publisher, view) = publisher();
+    assert_eq!(view.process(), std::process::id());
+    let connection = Connection {
+        shut: (true, false),
+        link: 3,
+        interface: 5,
+        token: 6,
+        peer_token: 8,
+        gid: u64::MAX,
+        peer_gid: 9,
+        stack: 10,
+        send_buffer: 11,
+        ..over_memory(5000)
+    };
+    let row = publisher.connection(&connection).unwrap();
+    row.sent(8192);
+    row.sent(8193);
+    row.received(100_000);
+    row.stalled();
+    row.progress(&Progress {
+        messages: 2,
+        arrived: 100_001,
+        ..Progress::default()
+    });
+    let snapshot = view.read();
+    let [(read, counted)] = &snapshot.connections[..] else {
+        panic!("{snapshot:?}");
+    };
+    let expected = Connection {
+        serial: read.serial,
+        since: read.since,
+        ..connection
+    };
+    assert_eq!(*read, expected);
+    assert_eq!(
+        (counted.sent, counted.received, counted.full),
+        (16_385, 100_000, 1)
+    );
+    assert_eq!(counted.sent_sizes, [1, 1, 0, 0, 0, 0, 0, 0, 0]);
+    let traffic = &snapshot.statistics.smc_d;
+    assert_eq!(traffic.get("SMC_TX_BYTES"), 16_385);
+    assert_eq!(traffic.get("SMC_RX_RMB_USAGE"), 1 << 20);
+    // What ended is counted, and takes no memory any more.
+    drop(row);
+    let snapshot = view.read();
+    assert!(snapshot.connections.is_empty());
+    let traffic = &snapshot.statistics.smc_d;
+    assert_eq!(traffic.get("SMC_TX_BYTES"), 16_385);
+    assert_eq!(traffic.get("SMC_TX_CNT"), 2);
+    assert_eq!(traffic.get("SMC_USR_RX_BUF_128K"), 1);
+    assert_eq!(traffic.get("SMC_INT_TX_BUF_FULL_PEER_CNT"), 1);
+    assert_eq!(traffic.get("SMC_RX_RMB_USAGE"), 0);
+    assert_eq!(snapshot.statistics.messages, [2, 0]);
+}
+
+#[test]
+fn addresses_keep_their_family() {
+    let (publisher, view) = publisher();
+    for (local, peer) in [
+        ("[::1]:1", "[2001:db8::1]:65535"),
+        ("[::ffff:10.0.0.1]:1", "[::ffff:10.0.0.2]:2"),
+        ("0.0.0.0:3", "0.0.0.0:0"),
+    ] {
+        let row = publisher
+            .connection(&Connection::new(at(local), at(peer)))
+            .unwrap();
+        let (read, _) = view.read().connections[0];
+        assert_eq!((read.local, read.peer), (at(local), at(peer)));
+        drop(row);
+    }
+}
+
+#[test]
+fn groups_links_stacks_and_sentences_are_read() {
+    let (publisher, view) = publisher();
+    let group = GroupRecord {
+        number: 5,
+        technology: Technology::SmcR,
+        role: Role::Client,
+        version: 2,
+        release: 1,
+        max_links: 2,
+        max_connections: 255,
+        direct: true,
+        vlan: 4094,
+        stack: 1,
+        since: 0,
+        gids: (1, 2),
+        pnet: Name::of("NET1"),
+    };
+    let link = LinkRecord {
+        number: 9,
+        group: 5,
+        link: 1,
+        active: true,
+        asymmetric: true,
+        port: 1,
+        device: Name::of("mlx5_0"),
+        interface: Name::of("a-name-of-twenty-characters"),
+        gid: [1; 16],
+        peer_gid: [2; 16],
+    };
+    let stack = StackRecord {
+        number: 1,
+        connections: 2048,
+        shared_buffer: 1 << 20,
+        rdma_buffer: 1 << 18,
+        shares_memory: true,
+        has_rnics: false,
+        peer_id: [3; 8],
+    };
+    let rows = (
+        publisher.group(&group),
+        publisher.link(&link),
+        publisher.stack(&stack),
+    );
+    let read = view.read();
+    let since = read.groups[0].since;
+    assert_eq!(read.groups, [GroupRecord { since, ..group }]);
+    assert_eq!(read.links, [link]);
+    assert_eq!(read.stacks, [stack]);
+    assert_eq!(link.interface.to_string(), "a-name-of-twenty");
+    drop(rows);
+    let read = view.read();
+    assert!(read.groups.is_empty() && read.links.is_empty() && read.stacks.is_empty());
+    let key = publisher.sentence("The policy forbids it.\n");
+    assert_eq!(view.sentence(key).unwrap(), "The policy forbids it.");
+    assert_eq!(view.sentence(key ^ 1), None);
+    assert_eq!(view.sentence(0), None);
+}
+
+#[test]
+fn fallbacks_are_counted_by_reason_and_side() {
+    let (publisher, view) = publisher();
+    publisher.fell_back(Side::Client, 0x0301_0000);
+    publisher.fell_back(Side::Client, 0x0301_0000);
+    publisher.fell_back(Side::Server, 0x0301_0000);
+    publisher.handshake_failed(Side::Server);
+    publisher.moved(3);
+    publisher.extra(Technology::SmcR, Extra::Urgent);
+    publisher.established(Technology::SmcR, Side::Server, 2, [1 << 16, 1 << 18]);
+    let read = view.read().statistics;
+    let count = |side, count| Fallback {
+        code: 0x0301_0000,
+        side,
+        count,
+    };
+    assert_eq!(
+        read.fallbacks,
+        [count(Side::Client, 2), count(Side::Server, 1)]
+    );
+    assert_eq!((read.tcp, read.handshake_errors), ([2, 1], [0, 1]));
+    assert_eq!(read.link_moves, 3);
+    for key in [
+        "SMC_URG_DATA_CNT",
+        "SMC_SRV_V2_SUCC_CNT",
+        "SMC_INT_TX_BUF_64K",
+        "SMC_INT_RX_BUF_256K",
+        "SMC_INT_RX_BUF_ALLOC_CNT",
+    ] {
+        assert_eq!(read.smc_r.get(key), 1, "{key}");
+    }
+}
+
+/// A process may be stopped at any place.
+#[test]
+fn a_writer_that_is_stopped_withholds_nothing() {
+    let (publisher, view) = publisher();
+    let row = publisher.connection(&over_memory(1)).unwrap();
+    let (before, _) = view.read().connections[0];
+    let mut changed = before.encode();
+    changed[0] ^= 0xff;
+    changed[7] = 99;
+    publisher.layout().connections[0].row.write_half(&changed);
+    assert_eq!(view.read().connections[0].0, before);
+    // And one that goes on is read as it goes on.
+    row.set(&over_memory(2));
+    assert_eq!(view.read().connections[0].0.peer.port(), 2);
+    // Counters that were about to move are read as they are, in bounded time.
+    publisher
+        .layout()
+        .totals
+        .moves
+        .fetch_add(1, Ordering::Relaxed);
+    assert_eq!(view.read().connections.len(), 1);
+}
+
+#[test]
+fn rows_that_change_all_the_time_are_read_whole() {
+    let (publisher, view) = publisher();
+    let (even, odd) = (over_memory(1), {
+        let mut odd = over_memory(2);
+        odd.inode = 4712;
+        odd.group = Some(8);
+        odd
+    });
+    let row = publisher.connection(&even).unwrap();
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                row.set(&odd);
+                row.set(&even);
+            }
+        });
+        let mut seen = [0; 2];
+        for _ in 0..20_000 {
+            for (read, _) in view.read().connections {
+                let which = usize::from(read.peer.port() - 1);
+                assert_eq!(read.inode, 4711 + which as u64);
+                assert_eq!(read.group, Some(7 + which as u64));
+                seen[which] += 1;
+            }
+        }
+        over.store(true, Ordering::Relaxed);
+        assert!(seen[0] > 0 && seen[1] > 0, "{seen:?}");
+    });
+}
+
+/// Whatever is in the memory, reading ends and does not panic.
+#[test]
+fn memory_of_any_content_is_read() {
+    for fill in [0xff_u8, 0x01, 0x80, 0x55] {
+        let (file, memory) = Memory::<Layout>::create(NAME, false).unwrap();
+        let garbage = vec![fill; size_of::<Layout>()];
+        assert_eq!(rustix::io::pwrite(&file, &garbage, 0), Ok(garbage.len()));
+        memory.head.magic.store(MAGIC, Ordering::Relaxed);
+        let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+        let view = View::open(&path).unwrap();
+        let read = view.read();
+        assert!(read.connections.len() <= CONNECTIONS);
+        for (connection, _) in &read.connections {
+            let _ = view.sentence(connection.sentence);
+        }
+        let mut sums = Statistics::default();
+        sums.add(&read.statistics);
+        sums.add(&read.statistics);
+    }
+}
+
+/// A row of the kind that only its owner writes.
+#[test]
+fn others_cannot_write() {
+    let (_, view) = publisher();
+    drop(view);
+    let refused = |path: &PathBuf| Memory::<Layout>::open(path, Access::Write).is_err();
+    assert!(files().iter().filter(|path| refused(path)).count() > 0);
+}
+
+#[test]
+fn what_is_no_view_is_refused() {
+    let open = |file: &std::os::fd::OwnedFd| {
+        View::open(&PathBuf::from(format!(
+            "/proc/self/fd/{}",
+            file.as_raw_fd()
+        )))
+    };
+    let memfd = || rustix::fs::memfd_create("smc-view", MemfdFlags::ALLOW_SEALING).unwrap();
+    let size = size_of::<Layout>() as u64;
+    // Not sealed: reading it could end the reader.
+    let unsealed = memfd();
+    rustix::fs::ftruncate(&unsealed, size).unwrap();
+    assert!(open(&unsealed).is_err());
+    let short = memfd();
+    rustix::fs::ftruncate(&short, size - 1).unwrap();
+    rustix::fs::fcntl_add_seals(&short, SealFlags::GROW | SealFlags::SHRINK).unwrap();
+    assert!(open(&short).is_err());
+    let other_version = memfd();
+    rustix::fs::ftruncate(&other_version, size).unwrap();
+    rustix::fs::fcntl_add_seals(&other_version, SealFlags::GROW | SealFlags::SHRINK).unwrap();
+    assert!(open(&other_version).is_err());
+    assert!(View::open("/dev/null".as_ref()).is_err());
+}
+
+#[test]
+fn rows_without_a_place_are_counted() {
+    let (publisher, view) = publisher();
+    let rows: Vec<_> = (0..CONNECTIONS + 3)
+        .filter_map(|at| publisher.connection(&over_memory(at as u16)))
+        .collect();
+    assert_eq!(rows.len(), CONNECTIONS);
+    let read = view.read();
+    assert_eq!((read.connections.len(), read.hidden), (CONNECTIONS, 3));
+    drop(rows);
+    // Their places are given again.
+    let _again = publisher.connection(&over_memory(1)).unwrap();
+    assert_eq!(view.read().connections.len(), 1);
+}
+
+/// 10,000 connections are read within 100 ms, and the threads that carry them do not wait
+/// for it: nothing longer than a millisecond, but for the scheduler's doing.
+#[test]
+fn ten_thousand_connections_are_read_fast_and_stall_nothing() {
+    let (publisher, view) = publisher();
+    let rows: Vec<_> = (0..10_000)
+        .map(|at| publisher.connection(&over_memory(at)).unwrap())
+        .collect();
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let program = scope.spawn(|| {
+            let (mut worst, mut stalls, mut turns) = (Duration::ZERO, 0, 0_u32);
+            while !over.load(Ordering::Relaxed) {
+                let began = Instant::now();
+                for row in rows.iter().step_by(1000) {
+                    row.sent(1);
+                    row.set(&over_memory(1));
+                }
+                let took = began.elapsed();
+                worst = worst.max(took);
+                stalls += u32::from(took > Duration::from_millis(1));
+                turns += 1;
+            }
+            (worst, stalls, turns)
+        });
+        let mut best = Duration::MAX;
+        for _ in 0..20 {
+            let began = Instant::now();
+            assert_eq!(view.read().connections.len(), 10_000);
+            best = best.min(began.elapsed());
+        }
+        over.store(true, Ordering::Relaxed);
+        let (worst, stalls, turns) = program.join().unwrap();
+        println!("read in {best:?}; worst turn {worst:?}, {stalls} of {turns} above 1 ms");
+        assert!(best < Duration::from_millis(100), "{best:?}");
+        // Whoever shares the processors may hold a thread up now and then.
+        assert!(stalls * 100 <= turns, "{stalls} of {turns}");
+    });
+}
