@@ -120,7 +120,7 @@ class Nginx:
                 for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
             )
             with open(f"{path}.conf", "w") as file:
-                # Shared memory is between processes of one user.
+                # The workers read files of the user that runs this.
                 file.write(
                     ("user root; " if os.getuid() == 0 else "")
                     + f"worker_processes 1; daemon off; pid {path}.pid; error_log {path}.log;"
