@@ -105,12 +105,14 @@ async fn connect() {
             assert_eq!(stream.read_u8().await.unwrap(), number as u8 ^ round);
         }
     }
+    println!("\n{} connections", streams.len());
+    // The server ends a connection some time after its peer has: it needs room for both.
+    streams.truncate(CONNECTIONS / 2);
     let mut pending = 0;
     for _ in 0..100 {
         pending += usize::from(connects_without_descriptors(&stack, &address).await);
     }
     assert!(pending > 0, "no task had to wait");
-    println!("\n{} connections", streams.len());
 }
 
 /// A task that connects to a server that was met waits in memory; whether it had to wait.

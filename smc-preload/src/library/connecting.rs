@@ -115,11 +115,9 @@ pub(crate) fn connect(fd: i32, to: SocketAddr) -> Connects {
         .flatten()
         .and_then(|time| Instant::now().checked_add(time));
     match conn.wait_decided(until) {
-        // The kernel has it as being connected until it is asked.
         Ok(Phase::Failed) => {
             let error = conn.take_error();
-            conn.remove_fd(fd);
-            table::take(fd);
+            leave(fd, &conn);
             Connects::Done(Err(Errno::from_raw_os_error(error)))
         }
         // The kernel would connect anew if TCP has ended meanwhile.
@@ -137,6 +135,14 @@ fn kernel(nonblocking: bool) -> Connects {
     }
 }
 
+/// Gives a socket whose connection failed back to the program, unconnected as connect(2) leaves
+/// it: otherwise a read would return the end of a stream where it fails with `ENOTCONN`.
+fn leave(fd: i32, conn: &Arc<Conn>) {
+    conn.remove_fd(fd);
+    table::take(fd);
+    let _ = rustix::net::connect_unspec(borrowed(fd));
+}
+
 /// connect(2) once more: it returns how the first one went.
 fn again(fd: i32, conn: &Arc<Conn>) -> Connects {
     let phase = match conn.is_nonblocking() {
@@ -151,8 +157,7 @@ fn again(fd: i32, conn: &Arc<Conn>) -> Connects {
                 0 => Errno::CONNABORTED,
                 error => Errno::from_raw_os_error(error),
             };
-            conn.remove_fd(fd);
-            table::take(fd);
+            leave(fd, conn);
             Connects::Done(Err(error))
         }
         Ok(Phase::Smc) => Connects::Done(conn.connected()),
