@@ -4,12 +4,13 @@
 //! descriptors are then made by it, out of the way of those of the program.
 
 use std::os::fd::OwnedFd;
-use std::sync::OnceLock;
 
 use rustix::io::Result;
 
+use crate::process::SetOnce;
+
 /// What a program sets for descriptors and threads of this library.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Keeper {
     /// Makes a descriptor by the function that it gets, which makes no call that waits, and may
     /// return another descriptor of the same open file instead.
@@ -21,11 +22,11 @@ pub struct Keeper {
     pub runs: fn(bool) -> bool,
 }
 
-static KEEPER: OnceLock<Keeper> = OnceLock::new();
+static KEEPER: SetOnce<Keeper> = SetOnce::new();
 
 /// Sets the keeper of this process. Only the first one counts.
 pub fn set_keeper(keeper: Keeper) {
-    let _ = KEEPER.set(keeper);
+    KEEPER.set(keeper);
 }
 
 /// Makes a descriptor that lasts, by the keeper if there is one.

@@ -146,6 +146,31 @@ extern "C" fn in_child() {
     FALLBACK.store(0, Ordering::Relaxed);
 }
 
+/// A value that is set once, which children have, too. No thread ever waits for another one here.
+#[derive(Debug)]
+pub(crate) struct SetOnce<T: Send + Sync + 'static>(AtomicPtr<T>);
+
+impl<T: Send + Sync> SetOnce<T> {
+    /// A place without a value.
+    pub(crate) const fn new() -> Self {
+        Self(AtomicPtr::new(ptr::null_mut()))
+    }
+
+    /// The value, if there is one.
+    #[inline]
+    pub(crate) fn get(&self) -> Option<&'static T> {
+        // SAFETY: what is set is leaked: it stays as it is for as long as the process lives.
+        unsafe { self.0.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// Sets the value. Only the first one counts; others are leaked.
+    pub(crate) fn set(&self, value: T) {
+        let new = ptr::from_mut(Box::leak(Box::new(value)));
+        let (order, none) = (Ordering::AcqRel, ptr::null_mut());
+        let _ = self.0.compare_exchange(none, new, order, Ordering::Acquire);
+    }
+}
+
 /// A value that each process makes for itself. In a child, the parent's value stays where it
 /// is, untouched.
 #[derive(Debug)]

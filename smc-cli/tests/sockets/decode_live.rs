@@ -89,20 +89,20 @@ fn messages_are_shown_as_they_pass_each_once_until_a_signal_comes() {
         assert_eq!(shown["destination"], "127.0.0.1", "{shown}");
         // The rest of the first ones.
         while lines.recv_timeout(Duration::from_millis(300)).is_ok() {}
-        for payload in &payloads {
-            socket.send_to(payload, ("127.0.0.1", ROCE)).unwrap();
+        // Other tests send over the loopback, too, and the kernel may drop frames.
+        let (mut types, mut rounds) = (Vec::new(), 0);
+        while !types.iter().any(|of| of == "\"ConfirmLink\"") {
+            assert!(rounds < 20, "{types:?}");
+            rounds += 1;
+            for payload in &payloads {
+                socket.send_to(payload, ("127.0.0.1", ROCE)).unwrap();
+            }
+            while let Ok(record) = lines.recv_timeout(Duration::from_secs(1)) {
+                types.push(record["type"].to_string());
+            }
         }
-        let mut types = Vec::new();
-        while let Ok(record) = lines.recv_timeout(Duration::from_secs(1)) {
-            let psn = record["packet_psn"].to_string();
-            types.push((record["type"].to_string(), psn));
-        }
-        assert!(
-            types.iter().any(|(of, _)| of == "\"ConfirmLink\""),
-            "{types:?}"
-        );
         // The loopback has each frame twice, of which one counts.
-        assert!(types.len() <= payloads.len(), "{types:?}");
+        assert!(types.len() <= rounds * payloads.len(), "{types:?}");
         let process = rustix::process::Pid::from_child(&child);
         rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
         let mut said = String::new();
