@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 
 use rustix::io::Result;
 
-use crate::process::SetOnce;
+use crate::process::Installed;
 
 /// What a program sets for descriptors and threads of this library.
 #[derive(Clone, Copy, Debug)]
@@ -22,7 +22,7 @@ pub struct Keeper {
     pub runs: fn(bool) -> bool,
 }
 
-static KEEPER: SetOnce<Keeper> = SetOnce::new();
+static KEEPER: Installed<Keeper> = Installed::new();
 
 /// Sets the keeper of this process. Only the first one counts.
 pub fn set_keeper(keeper: Keeper) {

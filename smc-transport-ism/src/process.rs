@@ -148,9 +148,9 @@ extern "C" fn in_child() {
 
 /// A value that is set once, which children have, too. No thread ever waits for another one here.
 #[derive(Debug)]
-pub(crate) struct SetOnce<T: Send + Sync + 'static>(AtomicPtr<T>);
+pub(crate) struct Installed<T: Send + Sync + 'static>(AtomicPtr<T>);
 
-impl<T: Send + Sync> SetOnce<T> {
+impl<T: Send + Sync> Installed<T> {
     /// A place without a value.
     pub(crate) const fn new() -> Self {
         Self(AtomicPtr::new(ptr::null_mut()))
