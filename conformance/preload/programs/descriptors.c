@@ -347,6 +347,22 @@ static void spawn_server(int listener)
     say("cat ended with %d", status);
 }
 
+/* A child that executes a program has the connection, too, and leaves it to its parent. */
+static void executed_beside_server(int listener)
+{
+    int fd = take(listener);
+    pid_t child = branch();
+    if (child == 0) {
+        execl("/bin/true", "true", NULL);
+        _exit(127);
+    }
+    int status;
+    MUST(waitpid(child, &status, 0));
+    say("true ended with %d", status);
+    echo(fd, fd);
+    MUST(close(fd));
+}
+
 /* Programs that are started beside a connection leave it alone. */
 static void started_beside_server(int listener)
 {
@@ -657,6 +673,7 @@ const struct test_case cases[] = {
     {"forked-client", two_echoes_server, forked_client},
     {"exec", exec_server, echo_client},
     {"spawn", spawn_server, echo_client},
+    {"executed-beside", executed_beside_server, echo_client},
     {"started-beside", started_beside_server, started_beside_client},
     {"limit", limit_server, limit_client},
     {"limits", limits_server, limits_client},

@@ -78,11 +78,17 @@ fn count(stack: &Stack, tcp: &TcpStream) {
 
 /// Another program takes this process over: connections that nothing was begun of go on there,
 /// as TCP; others end, unless they are closed.
+///
+/// A child that executes a program often does so beside a connection that its parent serves (ncat
+/// does): one that the child has not as a standard stream is left to the parent.
 pub(crate) fn before_exec() {
     config::inside(|| {
         for (fd, conn) in table::conns() {
             let flags = rustix::io::fcntl_getfd(borrowed(fd));
             if flags.is_ok_and(|flags| flags.contains(rustix::io::FdFlags::CLOEXEC)) {
+                continue;
+            }
+            if fd > libc::STDERR_FILENO && conn.is_inherited() {
                 continue;
             }
             conn.give_up();
