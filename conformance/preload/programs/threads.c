@@ -1,5 +1,6 @@
 /* Threads that are cancelled, and handlers of signals that come in the midst of a call. */
 #include "case.h"
+#include <setjmp.h>
 #include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/time.h>
@@ -358,11 +359,48 @@ static void many_threads_client(int port)
     in_threads(opens, NULL);
 }
 
+/* --- a handler that jumps out of a wait, as iperf3's does; the process ends as usual */
+
+static sigjmp_buf place;
+
+static void jumps(int signal)
+{
+    (void)signal;
+    siglongjmp(place, 1);
+}
+
+static void handler_jumps_server(int listener)
+{
+    int fd = welcome(listener);
+    struct sigaction action = {.sa_handler = jumps};
+    MUST(sigaction(SIGALRM, &action, NULL));
+    if (sigsetjmp(place, 1) == 0) {
+        struct itimerval soon = {.it_value.tv_usec = 50000};
+        MUST(setitimer(ITIMER_REAL, &soon, NULL));
+        struct pollfd polled = {.fd = fd, .events = POLLIN};
+        say("poll = %d", poll(&polled, 1, 10000));
+    } else {
+        say("the handler has jumped");
+    }
+    struct pollfd polled = {.fd = fd, .events = POLLIN};
+    say("poll = %d", poll(&polled, 1, 0));
+    signal_peer(fd);
+}
+
+static void handler_jumps_client(int port)
+{
+    int fd = dial(port);
+    signal_peer(fd);
+    await_peer(fd);
+    expect_end(fd);
+}
+
 const struct test_case cases[] = {
     {"cancelled", cancelled_server, cancelled_client},
     {"cancelled-later", cancelled_later_server, cancelled_later_client},
     {"handler-while-waiting", handler_while_waiting_server, handler_while_waiting_client},
     {"handler-at-any-moment", handler_at_any_moment_server, handler_at_any_moment_client},
+    {"handler-jumps", handler_jumps_server, handler_jumps_client},
     {"many-threads", many_threads_server, many_threads_client},
     {NULL, NULL, NULL},
 };

@@ -33,7 +33,14 @@ struct Place(RefCell<Option<Poller>>);
 
 impl Drop for Place {
     fn drop(&mut self) {
-        config::inside(|| drop(self.0.take()));
+        // A handler that ends the process, or jumps, in the midst of a wait leaves the loop as it
+        // is at that moment.
+        let is_in_use = self.0.try_borrow_mut().is_err();
+        let poller = self.0.get_mut().take();
+        match is_in_use {
+            true => std::mem::forget(poller),
+            false => config::inside(|| drop(poller)),
+        }
     }
 }
 
