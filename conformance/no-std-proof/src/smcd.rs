@@ -44,6 +44,10 @@ fn values(pair: &mut IsmPair, input: &mut Input, sink: &mut Sink) -> Option<()> 
     let info = EventInfo::from_bits(input.u64(), Endianness::NATIVE);
     let other = EventInfo::from_bits(input.u64(), Endianness::NATIVE);
     sink.hashed(&info, &other);
+    let (before, token) = end.endpoint.conn(conn)?.progress()?;
+    let (after, same) = end.endpoint.conn(conn)?.progress()?;
+    sink.value(&before, &after);
+    sink.value(&token, &same);
     Some(())
 }
 
