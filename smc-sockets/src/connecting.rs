@@ -94,7 +94,7 @@ struct Attempt {
     shard: Arc<Shard>,
     to: SocketAddr,
     waits: Waits,
-    tcp: TcpStream,
+    tcp: Arc<TcpStream>,
     stage: Stage,
     /// What was asked before it connected.
     wish: Wish,
@@ -184,7 +184,7 @@ impl Attempt {
             shard: shard.clone(),
             to,
             waits,
-            tcp: TcpStream::from(socket),
+            tcp: Arc::new(TcpStream::from(socket)),
             stage: Stage::Tcp(called, place),
             wish,
             known: None,
@@ -315,7 +315,7 @@ impl Attempt {
 
     fn plain(&self, cause: Cause) -> io::Result<Step> {
         self.tcp.set_nonblocking(false)?;
-        let (tcp, carrier) = (self.tcp.try_clone()?, Some(Carrier::tcp(cause)));
+        let (tcp, carrier) = (self.tcp.clone(), Some(Carrier::tcp(cause)));
         Ok(Step::Done(Arc::new(Socket::new(
             tcp,
             carrier,
@@ -326,7 +326,7 @@ impl Attempt {
     /// Lets the engine decide what carries a connection whose server will speak CLC.
     fn propose(&self, place: Place, peer: Option<Peer>) -> io::Result<Stage> {
         let shard = &self.shard;
-        let socket = Arc::new(Socket::new(self.tcp.try_clone()?, None, shard.spin));
+        let socket = Arc::new(Socket::new(self.tcp.clone(), None, shard.spin));
         socket.status().place = Some(place);
         let mut state = shard.lock();
         let local = self.tcp.local_addr()?.ip();
@@ -398,7 +398,7 @@ impl Attempt {
 }
 
 /// A socket for a connection to an address, which does not wait.
-fn socket(to: SocketAddr) -> io::Result<OwnedFd> {
+pub(crate) fn socket(to: SocketAddr) -> io::Result<OwnedFd> {
     let family = match to {
         SocketAddr::V4(_) => AddressFamily::INET,
         SocketAddr::V6(_) => AddressFamily::INET6,

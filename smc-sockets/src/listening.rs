@@ -423,11 +423,11 @@ impl Listening {
         if self.is_inherited() {
             return Some(tcp);
         }
-        let socket = Socket::new(tcp, None, shard.spin);
         let mut state = shard.lock();
-        let Some(announced) = state.take_announcement(&socket) else {
-            return Some(socket.tcp);
+        let Some(announced) = state.take_announcement(&tcp) else {
+            return Some(tcp);
         };
+        let socket = Socket::new(tcp, None, shard.spin);
         let policy = &shard.asking.policy;
         let source = Source::User(announced.peer.uid);
         let refused = match (

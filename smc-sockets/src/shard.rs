@@ -321,7 +321,12 @@ impl Shard {
     /// A connection whose peer was promised CLC, and gets a Decline at once: it is TCP, and
     /// takes neither a place nor time of the engine. What the peer may still send of CLC is
     /// dropped when the application reads.
-    pub(crate) fn decline(&self, tcp: TcpStream, cause: Cause, opening: Opening) -> Arc<Socket> {
+    pub(crate) fn decline(
+        &self,
+        tcp: impl Into<Arc<TcpStream>>,
+        cause: Cause,
+        opening: Opening,
+    ) -> Arc<Socket> {
         let code = cause.code();
         let why = FallbackReason {
             code,

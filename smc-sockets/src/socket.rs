@@ -32,7 +32,8 @@ use crate::waiting::Direction;
 
 /// A connection: its TCP connection, and what has become of it.
 pub(crate) struct Socket {
-    pub(crate) tcp: TcpStream,
+    /// Shared with the attempt that makes it: a second descriptor may be one too many.
+    pub(crate) tcp: Arc<TcpStream>,
     pub(crate) nonblocking: AtomicBool,
     /// A signal ends the sleep of a thread.
     interruptible: AtomicBool,
@@ -93,9 +94,13 @@ pub(crate) struct Status {
 const LULL: u32 = 32;
 
 impl Socket {
-    pub(crate) fn new(tcp: TcpStream, carrier: Option<Carrier>, spin: Duration) -> Self {
+    pub(crate) fn new(
+        tcp: impl Into<Arc<TcpStream>>,
+        carrier: Option<Carrier>,
+        spin: Duration,
+    ) -> Self {
         Self {
-            tcp,
+            tcp: tcp.into(),
             nonblocking: AtomicBool::new(false),
             interruptible: AtomicBool::new(false),
             watching: AtomicBool::new(false),

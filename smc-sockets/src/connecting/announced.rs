@@ -124,10 +124,12 @@ impl Attempt {
             state.ask_to_accept(conn);
         }
         drop(state);
-        if waits && self.is_given_up(&mut waiting, now)? {
+        // The server may answer meanwhile: then CLC decides.
+        if waits
+            && self.is_given_up(&mut waiting, now)?
+            && shard.lock().withdraw_unanswered(&shard, conn)
+        {
             shard.met.forget(self.to);
-            shard.lock().withdraw(&shard, conn);
-            // The server may have answered meanwhile: it is bound to the Decline.
             let place = socket.status().place.take();
             match self.unpaired(place, true)? {
                 Ok(stage) => self.stage = stage,
@@ -194,9 +196,19 @@ impl Attempt {
             Ok((Progress::Done(outcome), _)) => outcome,
             Err(_) => Outcome::Plain,
         };
-        match outcome {
+        let is_over = match outcome {
             Outcome::Paired(_) => shard.lock().has_called(&shard, conn),
-            Outcome::Plain => shard.lock().withdraw(&shard, conn),
+            Outcome::Plain => shard.lock().withdraw_unanswered(&shard, conn),
+        };
+        if !is_over {
+            // A worker has answered meanwhile: CLC decides.
+            self.end_greeting();
+            if let Outcome::Paired(paired) = outcome {
+                //= SHM-042
+                shard.lock().transports.ism.device_mut().abandon(paired);
+            }
+            self.stage = Stage::Announced(socket, conn, Some(waiting));
+            return Ok(None);
         }
         let place = socket.status().place.take();
         match (outcome, place, &waiting.call) {
@@ -254,6 +266,14 @@ impl Attempt {
     }
 }
 
+/// The TCP socket of a connection that the endpoint has forgotten; another thread may still hold
+/// the connection for a moment.
+fn sole(tcp: Arc<TcpStream>, held: Arc<Socket>) -> io::Result<OwnedFd> {
+    drop(held);
+    let tcp = Arc::try_unwrap(tcp).or_else(|tcp| tcp.try_clone())?;
+    Ok(tcp.into())
+}
+
 /// What a connection begins with: a place, and a socket.
 type Beginning = (Option<Place>, OwnedFd);
 
@@ -265,7 +285,7 @@ pub(super) fn announce(
     (to, server): (SocketAddr, &Server),
     (place, socket): Beginning,
     waits: Waits,
-) -> io::Result<Result<(Stage, TcpStream), Beginning>> {
+) -> io::Result<Result<(Stage, Arc<TcpStream>), Beginning>> {
     // A channel that the server has and this side has not taken in yet may be the one that the
     // server offers its memory over.
     //= SHM-013
@@ -277,8 +297,8 @@ pub(super) fn announce(
         return Ok(Err((place, socket)));
     }
     let cookie = rustix::net::sockopt::socket_cookie(&socket)?;
-    let tcp = TcpStream::from(socket);
-    let held = Arc::new(Socket::new(tcp.try_clone()?, None, shard.spin));
+    let tcp = Arc::new(TcpStream::from(socket));
+    let held = Arc::new(Socket::new(tcp.clone(), None, shard.spin));
     held.status().place = place;
     let announcement = Announcement {
         to,
@@ -290,13 +310,13 @@ pub(super) fn announce(
     let conn = shard.lock().announce(shard, &announcement);
     let Some(conn) = conn else {
         let place = held.status().place.take();
-        return Ok(Err((place, tcp.into())));
+        return Ok(Err((place, sole(tcp, held)?)));
     };
     // TCP has not begun to connect: no process sees what is set here later than it is needed.
     if matches!(server, Server::Workers(_)) && pairing::mark_announced(&tcp).is_err() {
         shard.lock().withdraw(shard, conn);
         let place = held.status().place.take();
-        return Ok(Err((place, tcp.into())));
+        return Ok(Err((place, sole(tcp, held)?)));
     }
     Ok(Ok((Stage::Announced(held, conn, None), tcp)))
 }

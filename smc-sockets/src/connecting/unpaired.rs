@@ -3,6 +3,7 @@
 
 use std::io;
 use std::net::TcpStream;
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::{Attempt, Stage, connect_to, socket};
@@ -44,7 +45,7 @@ impl Attempt {
             (Some(place), None) => self.propose(place, None).map(Ok),
             (_, declines) => {
                 let cause = declines.unwrap_or(Cause::Limit(shard.limit));
-                let tcp = self.tcp.try_clone()?;
+                let tcp = self.tcp.clone();
                 let declined = shard.decline(tcp, cause, Opening::MaybeDecline);
                 Ok(Ok(Stage::Declined(declined)))
             }
@@ -65,7 +66,7 @@ impl Attempt {
         self.wish = asking.without_option(self.to);
         self.known = None;
         connect_to(&socket, self.to)?;
-        self.tcp = TcpStream::from(socket);
+        self.tcp = Arc::new(TcpStream::from(socket));
         self.stage = Stage::Tcp(None, None);
         Ok(())
     }

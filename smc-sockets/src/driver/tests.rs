@@ -86,7 +86,7 @@ fn the_application_is_woken_by_each_byte_behind_a_message_that_came_in_parts() {
     client.write_all(b"x").unwrap();
     assert!(is_readable(&socket.tcp));
     let mut bytes = [0; 10];
-    assert_eq!((&socket.tcp).read(&mut bytes).unwrap(), 1);
+    assert_eq!((&*socket.tcp).read(&mut bytes).unwrap(), 1);
 }
 
 #[test]

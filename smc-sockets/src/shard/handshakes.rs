@@ -130,6 +130,19 @@ impl State {
         self.settle(shard, shard.now());
     }
 
+    /// Gives up a connection that was announced, for TCP, unless its server has answered: this
+    /// side may have confirmed it by then, and the server takes it for SMC.
+    /// Returns whether it was given up.
+    //= SHM-066
+    #[must_use]
+    pub(crate) fn withdraw_unanswered(&mut self, shard: &Arc<Shard>, conn: ConnId) -> bool {
+        let is_unanswered = !self.is_answered(conn);
+        if is_unanswered {
+            self.withdraw(shard, conn);
+        }
+        is_unanswered
+    }
+
     /// Whether the server of a connection that was announced has answered.
     pub(crate) fn is_answered(&self, conn: ConnId) -> bool {
         let is_open = |of| matches!(of, Handshake::Open { is_verified, .. } if is_verified);
@@ -145,13 +158,13 @@ impl State {
 
     /// The announcement of an accepted connection, if there is one.
     //= SHM-067
-    pub(crate) fn take_announcement(&mut self, socket: &Socket) -> Option<Announced> {
+    pub(crate) fn take_announcement(&mut self, tcp: &TcpStream) -> Option<Announced> {
         let device = self.transports.ism.device_mut();
         //= SHM-002
         if !device.has_announcements() {
             return None;
         }
-        let (cookie, uid) = self.owners.as_ref()?.client(&socket.tcp)?;
+        let (cookie, uid) = self.owners.as_ref()?.client(tcp)?;
         device.take_announcement(cookie, uid)
     }
 

@@ -24,12 +24,12 @@ enum Waited {
 impl SmcStream {
     pub(super) fn read_tcp(&self, into: &mut [u8]) -> io::Result<usize> {
         self.pass_decline(into.len())?;
-        (&self.socket().tcp).read(into)
+        (&*self.socket().tcp).read(into)
     }
 
     pub(super) fn read_tcp_vectored(&self, into: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         self.pass_decline(into.iter().map(|slice| slice.len()).sum())?;
-        (&self.socket().tcp).read_vectored(into)
+        (&*self.socket().tcp).read_vectored(into)
     }
 
     /// A Decline that crossed ours may stand before the application's octets, of which it

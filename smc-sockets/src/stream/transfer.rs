@@ -203,14 +203,14 @@ impl Write for &SmcStream {
     fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
         match self.smc()? {
             Some(shard) => self.write_smc(shard, octets),
-            None => (&self.socket().tcp).write(octets),
+            None => (&*self.socket().tcp).write(octets),
         }
     }
 
     fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         match self.smc()? {
             Some(shard) => self.write_rest(shard, 0, slices.iter().map(|slice| &**slice), None),
-            None => (&self.socket().tcp).write_vectored(slices),
+            None => (&*self.socket().tcp).write_vectored(slices),
         }
     }
 

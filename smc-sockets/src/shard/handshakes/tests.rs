@@ -120,6 +120,54 @@ fn the_driver_leaves_a_handshake_to_the_thread_that_waits_for_it() {
     state.withdraw(shard, conn);
 }
 
+/// The client gives up a connection that was announced, for instance for want of a descriptor,
+/// while its driver takes the answer in and confirms it.
+//= SHM-066 test
+#[test]
+fn a_connection_that_was_answered_is_not_withdrawn() {
+    let (listener, address, client) = met();
+    let shard = client.shard();
+    let tcp = crate::connecting::socket(address).unwrap();
+    let cookie = rustix::net::sockopt::socket_cookie(&tcp).unwrap();
+    let socket = Arc::new(Socket::new(TcpStream::from(tcp), None, shard.spin));
+    let server = shard.met.at(address).unwrap();
+    let announcement = Announcement {
+        to: address,
+        peers: server.peers(),
+        socket: &socket,
+        cookie,
+        is_awaited: true,
+    };
+    let conn = shard.lock().announce(shard, &announcement).unwrap();
+    let connected = rustix::net::connect(&socket.tcp, &address);
+    assert_eq!(connected, Err(rustix::io::Errno::INPROGRESS));
+    let accepting = std::thread::spawn(move || listener.accept().unwrap().0);
+    let end = std::time::Instant::now() + LONG;
+    loop {
+        let mut state = shard.lock();
+        state.stay_awake(shard, shard.now());
+        if state.is_answered(conn) {
+            assert!(!state.withdraw_unanswered(shard, conn));
+            break;
+        }
+        drop(state);
+        assert!(std::time::Instant::now() < end);
+    }
+    let carrier = loop {
+        let mut state = shard.lock();
+        state.stay_awake(shard, shard.now());
+        if let Some(carrier) = socket.status().carrier {
+            break carrier;
+        }
+        drop(state);
+        assert!(std::time::Instant::now() < end);
+    };
+    assert!(carrier.is_smc(), "{carrier}");
+    let far = accepting.join().unwrap();
+    assert!(far.carrier().is_smc(), "{}", far.carrier());
+    works(SmcStream::new(client.clone(), socket), far);
+}
+
 /// The first connections of a client have their CLC over TCP, which the driver of the server
 /// reads; further ones are announced, and decided by the thread that accepts.
 //= SHM-069 test

@@ -74,9 +74,14 @@ impl State {
         of.for_each(|id| device.take_back(id, cookie, &decline));
     }
 
-    /// Forgets a connection that was announced: a process has accepted it that has called.
+    /// Forgets a connection that was announced, unless it was answered: a process has accepted it
+    /// that has called. Returns whether it was forgotten.
     //= SHM-080
-    pub(crate) fn has_called(&mut self, shard: &Arc<Shard>, conn: ConnId) {
+    #[must_use]
+    pub(crate) fn has_called(&mut self, shard: &Arc<Shard>, conn: ConnId) -> bool {
+        if self.is_answered(conn) {
+            return false;
+        }
         if let Some(Handshake::Open { id, cookie, .. }) = self.handshake(conn) {
             let others = self.take_candidates(conn).into_iter();
             let others = others.map(|(_, of)| of).filter(|of| *of != id);
@@ -84,6 +89,7 @@ impl State {
         }
         self.forget(shard, conn, shard.now());
         self.settle(shard, shard.now());
+        true
     }
 
     /// Declines what a peer has answered, or may yet answer, as another one accepts.
