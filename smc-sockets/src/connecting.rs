@@ -9,7 +9,7 @@ mod pollable;
 mod task;
 mod unpaired;
 
-use announced::{Waiting, announce};
+use announced::{Waiting, announce, notification};
 pub(crate) use greetings::Greetings;
 pub(crate) use met::{Met, Server};
 pub use pollable::Connecting;
@@ -150,8 +150,15 @@ impl Attempt {
         let pairs = shard.pairs && shard.memory_limit().is_none();
         let may_pair = pairs && room && wish.permitted.is_ok();
         let known = shard.met.at(to).filter(|_| may_pair);
+        // Without what it takes to wait for the answer, nothing is announced: the peer may have
+        // it before this side sees that.
+        let notified = match (waits, &known) {
+            (Waits::Elsewhere, Some(_)) => Some(notification()?),
+            _ => None,
+        };
+        let waiting = (waits, notified.as_ref());
         let (place, socket) = match known {
-            Some(server) => match announce(shard, (to, &server), (place, socket), waits)? {
+            Some(server) => match announce(shard, (to, &server), (place, socket), waiting)? {
                 Ok((stage, tcp)) => {
                     connect_to(&tcp, to)?;
                     return Ok(Self {
@@ -165,7 +172,7 @@ impl Attempt {
                         known: None,
                         to_workers: matches!(server, Server::Workers(_)),
                         greeting: None,
-                        notified: None,
+                        notified,
                     });
                 }
                 Err(rest) => rest,

@@ -165,7 +165,8 @@ impl Attempt {
                     grace: shard.patience.grace.min(MOST),
                     ..shard.patience
                 };
-                let call = Call::listen(&self.tcp, gids, patience);
+                let notifies = self.notify(&socket);
+                let call = notifies.and_then(|()| Call::listen(&self.tcp, gids, patience));
                 call.map(|call| none.insert(call))
             }
         };
@@ -188,9 +189,6 @@ impl Attempt {
                 }
                 waiting.next = until;
                 self.stage = Stage::Announced(socket, conn, Some(waiting));
-                if begun {
-                    self.poll_announced()?;
-                }
                 return Ok(Some(Step::Wait(Some(until))));
             }
             Ok((Progress::Done(outcome), _)) => outcome,
@@ -245,9 +243,15 @@ impl Attempt {
 
     /// Makes the descriptor that is polled for a connection that was announced.
     pub(super) fn poll_announced(&mut self) -> io::Result<()> {
-        if let (Stage::Announced(socket, ..), None) = (&self.stage, &self.notified) {
-            let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-            let notified = Arc::new(descriptors::keep(|| rustix::event::eventfd(0, flags))?);
+        match &self.stage {
+            Stage::Announced(socket, ..) => self.notify(&socket.clone()),
+            _ => Ok(()),
+        }
+    }
+
+    fn notify(&mut self, socket: &Socket) -> io::Result<()> {
+        if self.notified.is_none() {
+            let notified = notification()?;
             socket.status().notified = Some(notified.clone());
             self.notified = Some(notified);
         }
@@ -264,6 +268,13 @@ impl Attempt {
             _ => None,
         }
     }
+}
+
+/// A descriptor that is readable once it is decided what carries a connection.
+pub(super) fn notification() -> io::Result<Arc<OwnedFd>> {
+    let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+    let made = descriptors::keep(|| rustix::event::eventfd(0, flags))?;
+    Ok(Arc::new(made))
 }
 
 /// The TCP socket of a connection that the endpoint has forgotten; another thread may still hold
@@ -284,7 +295,7 @@ pub(super) fn announce(
     shard: &Arc<Shard>,
     (to, server): (SocketAddr, &Server),
     (place, socket): Beginning,
-    waits: Waits,
+    (waits, notified): (Waits, Option<&Arc<OwnedFd>>),
 ) -> io::Result<Result<(Stage, Arc<TcpStream>), Beginning>> {
     // A channel that the server has and this side has not taken in yet may be the one that the
     // server offers its memory over.
@@ -300,6 +311,7 @@ pub(super) fn announce(
     let tcp = Arc::new(TcpStream::from(socket));
     let held = Arc::new(Socket::new(tcp.clone(), None, shard.spin));
     held.status().place = place;
+    held.status().notified = notified.cloned();
     let announcement = Announcement {
         to,
         peers,

@@ -46,17 +46,24 @@ impl Connecting {
         to: SocketAddr,
     ) -> io::Result<Self> {
         let stack = stack.toward(to)?;
+        // Before the attempt: one that has begun may be SMC for the peer already.
+        let descriptors = descriptors()?;
         let attempt = Attempt::begin(stack.shard(), socket, to, Waits::Elsewhere)?;
-        Self::poll(stack, attempt)
+        Self::with(stack, attempt, descriptors)
     }
 
     /// Makes the descriptor by which an attempt that has begun is waited for.
+    #[cfg(feature = "tokio")]
     pub(super) fn poll(stack: Stack, mut attempt: Attempt) -> io::Result<Self> {
         attempt.poll_announced()?;
-        let poller = descriptors::keep(|| epoll::create(epoll::CreateFlags::CLOEXEC))?;
-        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
-        let make = || rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags);
-        let timer = descriptors::keep(make)?;
+        Self::with(stack, attempt, descriptors()?)
+    }
+
+    fn with(
+        stack: Stack,
+        attempt: Attempt,
+        (poller, timer): (OwnedFd, OwnedFd),
+    ) -> io::Result<Self> {
         epoll::add(&poller, &attempt.tcp, EventData::new_u64(0), CHANGES)?;
         let flags = EventFlags::IN | EventFlags::ET;
         epoll::add(&poller, &timer, EventData::new_u64(0), flags)?;
@@ -133,6 +140,14 @@ impl Connecting {
             }
         }
     }
+}
+
+/// The epoll and the timer of an attempt.
+fn descriptors() -> io::Result<(OwnedFd, OwnedFd)> {
+    let poller = descriptors::keep(|| epoll::create(epoll::CreateFlags::CLOEXEC))?;
+    let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+    let make = || rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags);
+    Ok((poller, descriptors::keep(make)?))
 }
 
 impl AsFd for Connecting {
