@@ -242,6 +242,7 @@ impl Attempt {
     }
 
     /// Makes the descriptor that is polled for a connection that was announced.
+    #[cfg(feature = "tokio")]
     pub(super) fn poll_announced(&mut self) -> io::Result<()> {
         match &self.stage {
             Stage::Announced(socket, ..) => self.notify(&socket.clone()),
