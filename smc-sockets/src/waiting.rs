@@ -128,6 +128,10 @@ fn wait<'a, T>(
         }
     }
     socket.heard_in_turn();
+    if direction == Direction::Write {
+        socket.view.stalled();
+    }
+    state.publish_progress(socket);
     if nonblocking {
         socket.mark(direction);
         state.leave(shard, now);

@@ -67,5 +67,5 @@ pub(crate) struct Layout {
     pub(crate) connections: [ConnectionSlot; CONNECTIONS],
 }
 
-// SAFETY: `Layout` and all that is in it are atomic integers in arrays, aligned to 64 octets.
+// SAFETY: `Layout` and all that is in it are atomic integers in arrays, aligned to 64 bytes.
 unsafe impl Atomics for Layout {}
