@@ -5,15 +5,19 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::os::fd::IntoRawFd;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 
+use rustix::io::Errno;
 use smc_proto::connection::{CloseState, Progress};
 use smc_proto::id::{GroupId, LinkId};
 use smc_proto::version::{SmcVersion, Technology};
 use smc_view::{Connection, ConnectionRow, Publisher, Role, Side, state};
 
 use crate::carrier::{Carrier, WhyTcp};
+use crate::descriptors;
 use crate::process::PerProcess;
 use crate::system;
 
@@ -23,16 +27,26 @@ const VARIABLE: &str = "SMC_VIEW";
 /// What this process publishes to, unless it does not.
 pub(crate) fn publisher() -> Option<&'static Publisher> {
     static OF_PROCESS: PerProcess<Option<&'static Publisher>> = PerProcess::new();
-    let start = || -> io::Result<_> {
+    let make = || -> io::Result<_> {
         let is_off = !system::is_secure() && std::env::var_os(VARIABLE).is_some_and(|at| at == "0");
         // Without memory for it there is none, as long as the process lives.
-        Ok(if is_off {
-            None
-        } else {
-            Publisher::start().ok()
-        })
+        Ok(if is_off { None } else { start() })
     };
-    OF_PROCESS.get_or_make(start).ok().copied().flatten()
+    OF_PROCESS.get_or_make(make).ok().copied().flatten()
+}
+
+/// Begins to publish, with a descriptor among those that the program does not see.
+fn start() -> Option<&'static Publisher> {
+    let mut publisher = None;
+    let file = descriptors::keep(|| {
+        let (file, started) = Publisher::start().map_err(|_| Errno::NFILE)?;
+        publisher = Some(started);
+        Ok(file)
+    });
+    // It is never closed by its number: a program that closes all its descriptors may have another
+    // one there by then.
+    let _ = file.ok()?.into_raw_fd();
+    publisher
 }
 
 /// The row of a connection, once it is decided what carries it.
@@ -123,9 +137,10 @@ impl Row {
         }
     }
 
-    /// Publishes how far a connection has got, and its state if that has changed.
+    /// Publishes how far a connection has got at a time in nanoseconds since 1970, and its state if
+    /// that has changed.
     #[inline(never)]
-    pub(crate) fn progress(&self, progress: &Progress) {
+    pub(crate) fn progress(&self, progress: &Progress, at: u64) {
         let Some(row) = self.get() else {
             return;
         };
@@ -135,6 +150,7 @@ impl Row {
             peer_consumed: progress.peer_consumed,
             arrived: progress.received,
             messages: progress.messages.into(),
+            at,
         });
         self.state(progress.state);
     }
@@ -207,6 +223,14 @@ fn basis(tcp: &TcpStream, role: Role) -> Connection {
         inode: inode(tcp),
         ..Connection::new(local.unwrap_or(none), peer.unwrap_or(none))
     }
+}
+
+/// The time in nanoseconds since 1970.
+pub(crate) fn wall_clock() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| {
+        u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+    })
 }
 
 fn inode(fd: impl std::os::fd::AsFd) -> u64 {

@@ -37,7 +37,7 @@ pub(crate) struct ConnectionSlot {
     pub(crate) row: Latch<CONNECTION_WORDS>,
 }
 
-const _: () = assert!(size_of::<ConnectionSlot>() == 512);
+const _: () = assert!(size_of::<ConnectionSlot>() == 576);
 
 /// Who publishes, and how many rows were ever used.
 #[repr(C, align(64))]

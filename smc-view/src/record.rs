@@ -276,6 +276,8 @@ pub struct Progress {
     pub arrived: u64,
     /// CDC messages sent.
     pub messages: u64,
+    /// When it had got so far, in nanoseconds since 1970.
+    pub at: u64,
 }
 
 /// A link group.

@@ -197,7 +197,7 @@ impl State {
             );
             self.settle(shard, now);
             socket.view.shut(direction == Direction::Read);
-            self.publish_progress(socket);
+            self.publish_progress(socket, now);
             // The engine tells of what the peer does.
             socket.is_ready(direction, &mut self.wakes);
             socket.end(direction);
@@ -217,7 +217,7 @@ impl State {
             // Nobody asks for it any more.
             self.set_urgent(conn, true);
             self.settle(shard, now);
-            self.publish_progress(socket);
+            self.publish_progress(socket, now);
         } else {
             // The device was polled, and may be awake now while others sleep.
             self.leave(shard, now);

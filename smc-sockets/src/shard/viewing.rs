@@ -3,7 +3,9 @@
 use smc_proto::connection::CloseState;
 use smc_proto::event::CloseReason;
 use smc_proto::id::{ConnId, GroupId, LinkId};
+use smc_proto::time::Instant;
 use smc_proto::version::Technology;
+use smc_transport_ism::shared::pairing::Peer;
 use smc_view::{
     GroupRecord, GroupRow, LinkRecord, LinkRow, Name, Role, Side, StackRecord, StackRow,
 };
@@ -21,6 +23,8 @@ pub(super) struct Published {
     links: Vec<(LinkId, LinkRow)>,
     /// Moves of connections to other links that were counted.
     moves: u64,
+    /// When the engine's clock began, in nanoseconds since 1970.
+    origin: u64,
 }
 
 impl State {
@@ -36,6 +40,7 @@ impl State {
             has_rnics: self.transports.verbs.is_some(),
             peer_id: config.peer_id.0,
         };
+        self.published.origin = viewing::wall_clock();
         self.published.stack = viewing::publisher().and_then(|at| at.stack(&record));
     }
 
@@ -78,22 +83,24 @@ impl State {
         let (group, link) = at.group_and_link()?;
         let link = link.and_then(|link| self.engine.link(link));
         let peer = self.entry(conn)?.peer;
-        let own = self.transports.ism.gid();
+        // Each user of peers knows another one.
+        let own = |peer: Peer| self.transports.ism.device().gids().toward(peer.uid);
         Some(Known {
             progress,
             token: token.0,
             group,
             link: link.map_or(0, |link| link.number.0),
-            gids: peer.map_or((0, 0), |peer| (own.gid, peer.gid.gid)),
+            gids: peer.map_or((0, 0), |peer| (own(peer).gid, peer.gid.gid)),
             stack: self.published.stack.as_ref().map_or(0, StackRow::number),
         })
     }
 
-    /// Publishes how far a connection has got.
-    pub(crate) fn publish_progress(&mut self, socket: &Socket) {
+    /// Publishes how far a connection has got now.
+    pub(crate) fn publish_progress(&mut self, socket: &Socket, now: Instant) {
         let conn = socket.conn().and_then(|conn| self.engine.conn(conn));
         if let Some((progress, _)) = conn.and_then(|conn| conn.progress()) {
-            socket.view.progress(&progress);
+            let at = self.published.origin.wrapping_add(now.as_nanos());
+            socket.view.progress(&progress, at);
         }
     }
 
