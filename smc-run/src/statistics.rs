@@ -8,7 +8,6 @@
 //! All processes of a table have the rights of the user who started it. What they write is
 //! nevertheless untrusted to the reader: counts are numbers, and names are bounded bytes.
 
-mod reason;
 mod slot;
 mod table;
 

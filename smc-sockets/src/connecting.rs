@@ -27,6 +27,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use smc_proto::id::ConnId;
 use smc_transport_ism::shared::pairing::{Call, Outcome, Paired, Peer, Progress};
+use smc_view::Role;
 
 use crate::asking::Wish;
 use crate::carrier::{Carrier, Cause};
@@ -323,10 +324,11 @@ impl Attempt {
     fn plain(&self, cause: Cause) -> io::Result<Step> {
         self.tcp.set_nonblocking(false)?;
         let (tcp, carrier) = (self.tcp.clone(), Some(Carrier::tcp(cause)));
-        Ok(Step::Done(Arc::new(Socket::new(
+        Ok(Step::Done(Arc::new(Socket::in_role(
             tcp,
             carrier,
             self.shard.spin,
+            Role::Client,
         ))))
     }
 

@@ -306,6 +306,9 @@ pub(crate) fn read(
             break;
         }
     }
+    if !peeks && total > 0 {
+        socket.view.received(total);
+    }
     finish(shard, socket, slot, rings);
     (total > 0).then_some(total)
 }
@@ -331,6 +334,7 @@ pub(crate) fn write(shard: &Arc<Shard>, socket: &Socket, bytes: &[u8]) -> Option
     match written {
         Ok(len @ 1..) => {
             socket.heard_in_turn();
+            socket.view.sent(len as usize);
             finish(shard, socket, slot, rings);
             Some(len as usize)
         }

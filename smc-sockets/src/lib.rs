@@ -154,6 +154,8 @@ pub mod tokio;
 #[cfg(target_os = "linux")]
 mod undecided;
 #[cfg(target_os = "linux")]
+mod viewing;
+#[cfg(target_os = "linux")]
 mod waiters;
 #[cfg(target_os = "linux")]
 mod waiting;

@@ -5,7 +5,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use rustix::event::EventfdFlags;
@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use rustix::net::SocketFlags;
 use smc_transport_ism::shared::Gids;
 use smc_transport_ism::shared::pairing::{self, Callers, Rendezvous};
+use smc_view::{ConnectionRow, Role};
 
 use crate::carrier::{Carrier, Cause, Limit};
 use crate::descriptors;
@@ -23,6 +24,7 @@ use crate::process::{self, Process};
 use crate::shard::Shard;
 use crate::socket::Socket;
 use crate::undecided::{Admission, Source, Ticket};
+use crate::viewing;
 
 /// Connections that are accepted before the application wants them; the kernel keeps
 /// further ones.
@@ -59,6 +61,8 @@ pub(crate) struct Listening {
     process: Process,
     /// Children that there were then.
     forks: u64,
+    /// What this process publishes of it.
+    pub(crate) view: OnceLock<Option<ConnectionRow>>,
 }
 
 #[derive(Default)]
@@ -108,6 +112,14 @@ impl Listening {
         Self::over(from.tcp.try_clone()?, gids, asked, None)
     }
 
+    /// Publishes it, unless another process has made it.
+    pub(crate) fn publish(&self) {
+        if let Ok(address) = self.tcp.local_addr() {
+            self.view
+                .get_or_init(|| viewing::listener(address, &self.tcp));
+        }
+    }
+
     fn over(
         tcp: TcpListener,
         gids: Option<Gids>,
@@ -130,6 +142,7 @@ impl Listening {
             ..Queue::default()
         };
         Ok(Self {
+            view: OnceLock::new(),
             tcp,
             rendezvous: Mutex::new(rendezvous),
             gids,
@@ -454,7 +467,7 @@ impl Listening {
         };
         state.decline_announcement(shard, &announced, &socket.tcp);
         drop(state);
-        socket.decided(Carrier::tcp(cause));
+        socket.decided(Carrier::tcp(cause), Role::Server);
         self.arrived(Ok((Arc::new(socket), address)));
         None
     }

@@ -19,6 +19,7 @@ mod state;
 mod timer;
 mod transports;
 mod urgent;
+mod viewing;
 
 pub(crate) use clc::{discard, end_in, has_ended, peek};
 pub(crate) use events::{has_peer_ended, has_this_ended};
@@ -242,7 +243,8 @@ impl Shard {
                 .unwrap_or(settings.patience.grace),
             ..settings.patience
         };
-        let state = State::new(engine, transports, driver_waker.clone());
+        let mut state = State::new(engine, transports, driver_waker.clone());
+        state.publish_stack(connections, dmb, pairs);
         let lanes = state.attention.lanes.clone();
         Ok(Arc::new(Self {
             state: Mutex::new(state),

@@ -19,6 +19,7 @@ use smc_proto::event::CloseReason;
 use smc_proto::id::ConnId;
 use smc_proto::version::Technology;
 use smc_transport_ism::shared::{Call, SpinBudget};
+use smc_view::Role;
 
 use crate::carrier::Carrier;
 use crate::descriptors;
@@ -27,6 +28,7 @@ use crate::opening::SharedOpening;
 use crate::readiness::Readiness;
 use crate::shard::{Place, Via};
 use crate::system;
+use crate::viewing;
 use crate::waiters::Waiters;
 use crate::waiting::Direction;
 
@@ -65,6 +67,8 @@ pub(crate) struct Socket {
     /// How long to leave the peer alone before the next look.
     lull: AtomicU32,
     status: Mutex<Status>,
+    /// What this process publishes of it.
+    pub(crate) view: viewing::Row,
 }
 
 /// What has become of a connection.
@@ -94,13 +98,29 @@ pub(crate) struct Status {
 const LULL: u32 = 32;
 
 impl Socket {
+    /// A socket whose connection this side accepted, or of which nothing is decided yet.
     pub(crate) fn new(
         tcp: impl Into<Arc<TcpStream>>,
         carrier: Option<Carrier>,
         spin: Duration,
     ) -> Self {
+        Self::in_role(tcp, carrier, spin, Role::Server)
+    }
+
+    pub(crate) fn in_role(
+        tcp: impl Into<Arc<TcpStream>>,
+        carrier: Option<Carrier>,
+        spin: Duration,
+        role: Role,
+    ) -> Self {
+        let tcp = tcp.into();
+        let view = viewing::Row::default();
+        if let Some(carrier) = &carrier {
+            view.decided(&tcp, carrier, role);
+        }
         Self {
-            tcp: tcp.into(),
+            view,
+            tcp,
             nonblocking: AtomicBool::new(false),
             interruptible: AtomicBool::new(false),
             watching: AtomicBool::new(false),
@@ -269,7 +289,7 @@ impl Socket {
     }
 
     /// It is known what carries it.
-    pub(crate) fn decided(&self, carrier: Carrier) {
+    pub(crate) fn decided(&self, carrier: Carrier, role: Role) {
         let mut status = self.status();
         if let Carrier::Smc(terms) = carrier {
             let rdma = terms.technology == Technology::SmcR;
@@ -278,6 +298,7 @@ impl Socket {
         }
         status.carrier = Some(carrier);
         drop(status);
+        self.view.decided(&self.tcp, &carrier, role);
         self.tell();
         self.wake();
     }

@@ -102,6 +102,7 @@ fn wait<'a, T>(
     }
     if socket.waiters.are_driven() && via == Via::Ism && state.is_polled_by_loop(direction) {
         socket.heard_in_turn();
+        state.publish_progress(socket, now);
         socket.mark(direction);
         return Err(io::ErrorKind::WouldBlock.into());
     }
@@ -128,7 +129,11 @@ fn wait<'a, T>(
         }
     }
     socket.heard_in_turn();
+    if direction == Direction::Write {
+        socket.view.stalled();
+    }
     if nonblocking {
+        state.publish_progress(socket, now);
         socket.mark(direction);
         state.leave(shard, now);
         return Err(io::ErrorKind::WouldBlock.into());
@@ -164,6 +169,7 @@ fn wait<'a, T>(
         }
     }
     let since = *since.get_or_insert(began);
+    state.publish_progress(socket, now);
     loop {
         let left = timeout.map(|timeout| timeout.saturating_sub(now.since(since)));
         if left.is_some_and(|left| left.is_zero()) {

@@ -23,6 +23,7 @@ use common::{listener, octets, pair, settings, stack};
 use rustix::event::{PollFd, PollFlags};
 use smc_sockets::{Policy, SmcListener, SmcSocket, SmcStream, Stack};
 use smc_transport_verbs::soft::Fabric;
+use smc_view::{Connection, Found};
 
 const ROLE: &str = "SMC_SOCKETS_FORK_ROLE";
 const SOON: Duration = Duration::from_secs(10);
@@ -90,6 +91,14 @@ fn a_child_connects_anew_over_shared_memory() {
         for _ in 0..2 {
             let stream = SmcStream::connect(address).unwrap();
             assert!(stream.carrier().is_smc(), "{}", stream.carrier());
+            // It publishes its own connections, and none of the parent's.
+            let view = Found::at(std::process::id()).unwrap().view;
+            assert_eq!(view.process(), std::process::id());
+            let published = view.read().connections;
+            let of_child = |(at, _): &&(Connection, _)| Some(at.local) == stream.local_addr().ok();
+            assert!(published.iter().any(|at| of_child(&at)), "{published:?}");
+            assert!(published.iter().all(|(at, _)| at.peer == address));
+            assert!(published.len() <= 2, "{published:?}");
             asks(stream);
             // With the settings of the parent's: it takes its time.
             let stream = SmcStream::connect_on(&opened, address).unwrap();

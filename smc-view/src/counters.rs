@@ -28,6 +28,8 @@ pub(crate) struct Counters {
     pub(crate) messages: AtomicU64,
     /// Times a write found no room.
     pub(crate) full: AtomicU64,
+    /// When the connection had got as far as `written` to `messages` say.
+    pub(crate) looked: AtomicU64,
 }
 
 /// Totals of a process: of connections that have ended, and of what is counted once.
@@ -109,7 +111,7 @@ impl Counters {
         let alone = [&self.sent, &self.received];
         let sizes = self.sent_sizes.iter().chain(&self.received_sizes);
         let progress = [&self.written, &self.completed, &self.peer_consumed];
-        let others = [&self.arrived, &self.messages, &self.full];
+        let others = [&self.arrived, &self.messages, &self.full, &self.looked];
         alone.into_iter().chain(sizes).chain(progress).chain(others)
     }
 

@@ -37,7 +37,7 @@ pub(crate) struct ConnectionSlot {
     pub(crate) row: Latch<CONNECTION_WORDS>,
 }
 
-const _: () = assert!(size_of::<ConnectionSlot>() == 512);
+const _: () = assert!(size_of::<ConnectionSlot>() == 576);
 
 /// Who publishes, and how many rows were ever used.
 #[repr(C, align(64))]
@@ -67,5 +67,5 @@ pub(crate) struct Layout {
     pub(crate) connections: [ConnectionSlot; CONNECTIONS],
 }
 
-// SAFETY: `Layout` and all that is in it are atomic integers in arrays, aligned to 64 octets.
+// SAFETY: `Layout` and all that is in it are atomic integers in arrays, aligned to 64 bytes.
 unsafe impl Atomics for Layout {}

@@ -28,7 +28,7 @@ pub enum Access {
 ///
 /// # Safety
 /// The type consists of atomic integers and arrays of them, for which every value is valid and all
-/// zero octets are a start, and its alignment is at most that of a page.
+/// zero bytes are a start, and its alignment is at most that of a page.
 pub unsafe trait Atomics: Sync {}
 
 /// A memory file with the layout `T`, mapped for as long as the value lives.
@@ -42,7 +42,7 @@ unsafe impl<T: Atomics> Send for Memory<T> {}
 unsafe impl<T: Atomics> Sync for Memory<T> {}
 
 impl<T: Atomics> Memory<T> {
-    /// Creates a memory file of zero octets, and a descriptor of it, which exec closes. Its size
+    /// Creates a memory file of zero bytes, and a descriptor of it, which exec closes. Its size
     /// is sealed. An owner who is `alone` in writing keeps others from mapping it for writing,
     /// where the kernel can do that (Linux 5.1 and later).
     ///

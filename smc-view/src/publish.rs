@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::os::fd::{AsFd, IntoRawFd};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -17,9 +17,6 @@ use crate::memory::Memory;
 use crate::record::{Connection, GroupRecord, LinkRecord, Progress, StackRecord, Technology};
 use crate::sentence::key_of;
 use crate::statistics::{Extra, Side, key};
-
-/// Least number of the descriptor: above those that programs expect for their own.
-const HIGH: i32 = 900;
 
 /// What a process publishes, for as long as it lives.
 pub struct Publisher {
@@ -68,25 +65,20 @@ impl Free {
 }
 
 impl Publisher {
-    /// Begins to publish. The memory stays as long as the process: make one of them only.
+    /// Begins to publish. The memory stays as long as the process: make one of them only. Readers
+    /// find it for as long as the descriptor is open.
     ///
     /// # Errors
     /// What keeps the kernel from making the memory.
-    pub fn start() -> io::Result<&'static Self> {
+    pub fn start() -> io::Result<(OwnedFd, &'static Self)> {
         let (file, memory) = Memory::<Layout>::create(NAME, true)?;
-        let high = rustix::io::fcntl_dupfd_cloexec(file.as_fd(), HIGH);
-        // It is never closed by its number: a program that closes it may have another one there.
-        match high {
-            Ok(high) => drop(high.into_raw_fd()),
-            Err(_) => drop(file.into_raw_fd()),
-        }
         let layout = memory.leak();
         let process = std::process::id();
         let head = &layout.head;
         head.process.store(process, Ordering::Relaxed);
         head.began.store(nanoseconds(), Ordering::Relaxed);
         head.magic.store(MAGIC, Ordering::Release);
-        Ok(Box::leak(Box::new(Self {
+        let publisher = Box::leak(Box::new(Self {
             layout,
             process,
             places: Mutex::new(Places {
@@ -96,7 +88,8 @@ impl Publisher {
                 stacks: Free::new(STACKS),
                 last: 0,
             }),
-        })))
+        }));
+        Ok((file, publisher))
     }
 
     /// Whether this process is the one that publishes, and no child of it.
@@ -325,6 +318,7 @@ impl ConnectionRow {
             (&counters.peer_consumed, progress.peer_consumed),
             (&counters.arrived, progress.arrived),
             (&counters.messages, progress.messages),
+            (&counters.looked, progress.at),
         ] {
             counter.store(value, Ordering::Relaxed);
         }

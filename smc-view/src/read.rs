@@ -235,6 +235,7 @@ impl Counted {
                 peer_consumed: load(&counters.peer_consumed),
                 arrived: load(&counters.arrived),
                 messages: load(&counters.messages),
+                at: load(&counters.looked),
             },
             full: load(&counters.full),
         }

@@ -59,12 +59,12 @@ pub mod state {
     pub const PROCESS_ABORT: u8 = 27;
 }
 
-/// A name of at most 16 octets, of any value.
+/// A name of at most 16 bytes, of any value.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Name(pub [u8; 16]);
 
 impl Name {
-    /// A name, cut to 16 octets.
+    /// A name, cut to 16 bytes.
     #[must_use]
     pub fn of(text: &str) -> Self {
         let mut name = [0; 16];
@@ -124,11 +124,11 @@ pub struct Connection {
     pub group: Option<u64>,
     /// When it was decided what carries it, in nanoseconds since 1970.
     pub since: u64,
-    /// Octets of the send buffer.
+    /// Bytes of the send buffer.
     pub send_buffer: u32,
-    /// Octets of the buffer that the peer writes to.
+    /// Bytes of the buffer that the peer writes to.
     pub receive_buffer: u32,
-    /// Octets of the peer's buffer.
+    /// Bytes of the peer's buffer.
     pub peer_buffer: u32,
     /// Number of its stack in the process.
     pub stack: u32,
@@ -177,7 +177,7 @@ impl Connection {
     }
 
     pub(crate) fn encode(&self) -> [u64; CONNECTION_WORDS] {
-        let octets = [
+        let bytes = [
             self.state,
             technology_code(self.technology),
             role_code(self.role),
@@ -190,7 +190,7 @@ impl Connection {
         let (local, peer) = (address(self.local.ip()), address(self.peer.ip()));
         let ports = u32::from(self.local.port()) | u32::from(self.peer.port()) << 16;
         [
-            u64::from_ne_bytes(octets),
+            u64::from_ne_bytes(bytes),
             self.serial,
             self.inode,
             local[0],
@@ -263,7 +263,7 @@ impl Connection {
     }
 }
 
-/// How far a connection has got, in octets since it began.
+/// How far a connection has got, in bytes since it began.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Progress {
     /// Written to the peer's buffer.
@@ -276,6 +276,8 @@ pub struct Progress {
     pub arrived: u64,
     /// CDC messages sent.
     pub messages: u64,
+    /// When it had got so far, in nanoseconds since 1970.
+    pub at: u64,
 }
 
 /// A link group.
@@ -311,7 +313,7 @@ pub struct GroupRecord {
 
 impl GroupRecord {
     pub(crate) fn encode(&self) -> [u64; GROUP_WORDS] {
-        let octets = [
+        let bytes = [
             1,
             technology_code(self.technology),
             role_code(self.role),
@@ -326,7 +328,7 @@ impl GroupRecord {
         words
             .iter_mut()
             .zip([
-                u64::from_ne_bytes(octets),
+                u64::from_ne_bytes(bytes),
                 self.number,
                 pair(self.vlan.into(), self.stack),
                 self.since,
@@ -398,14 +400,14 @@ pub struct LinkRecord {
 impl LinkRecord {
     pub(crate) fn encode(&self) -> [u64; LINK_WORDS] {
         let flags = u8::from(self.active) | u8::from(self.asymmetric) << 1;
-        let octets = [1, self.link, flags, self.port, 0, 0, 0, 0];
+        let bytes = [1, self.link, flags, self.port, 0, 0, 0, 0];
         let (device, interface) = (name_words(self.device), name_words(self.interface));
-        let (gid, peer) = (octet_words(self.gid), octet_words(self.peer_gid));
+        let (gid, peer) = (byte_words(self.gid), byte_words(self.peer_gid));
         let mut words = [0; LINK_WORDS];
         words
             .iter_mut()
             .zip([
-                u64::from_ne_bytes(octets),
+                u64::from_ne_bytes(bytes),
                 self.number,
                 self.group,
                 device[0],
@@ -433,8 +435,8 @@ impl LinkRecord {
             port,
             device: name([d0, d1]),
             interface: name([i0, i1]),
-            gid: octets([g0, g1]),
-            peer_gid: octets([p0, p1]),
+            gid: bytes([g0, g1]),
+            peer_gid: bytes([p0, p1]),
         })
     }
 }
@@ -446,9 +448,9 @@ pub struct StackRecord {
     pub number: u32,
     /// Most connections.
     pub connections: u32,
-    /// Octets of the buffer of a connection over shared memory.
+    /// Bytes of the buffer of a connection over shared memory.
     pub shared_buffer: u32,
-    /// Octets of the buffer of a connection over RDMA.
+    /// Bytes of the buffer of a connection over RDMA.
     pub rdma_buffer: u32,
     /// Shared memory is used with other processes.
     pub shares_memory: bool,
@@ -532,21 +534,21 @@ const fn halves(word: u64) -> (u32, u32) {
     (word as u32, (word >> 32) as u32)
 }
 
-fn octet_words(octets: [u8; 16]) -> [u64; 2] {
-    let word = u128::from_be_bytes(octets);
+fn byte_words(bytes: [u8; 16]) -> [u64; 2] {
+    let word = u128::from_be_bytes(bytes);
     [(word >> 64) as u64, word as u64]
 }
 
-fn octets([high, low]: [u64; 2]) -> [u8; 16] {
+fn bytes([high, low]: [u64; 2]) -> [u8; 16] {
     (u128::from(high) << 64 | u128::from(low)).to_be_bytes()
 }
 
 fn name_words(name: Name) -> [u64; 2] {
-    octet_words(name.0)
+    byte_words(name.0)
 }
 
 fn name(words: [u64; 2]) -> Name {
-    Name(octets(words))
+    Name(bytes(words))
 }
 
 fn address(ip: IpAddr) -> [u64; 2] {
@@ -554,11 +556,11 @@ fn address(ip: IpAddr) -> [u64; 2] {
         IpAddr::V4(ip) => ip.to_ipv6_mapped(),
         IpAddr::V6(ip) => ip,
     };
-    octet_words(ip.octets())
+    byte_words(ip.octets())
 }
 
 fn ip(words: [u64; 2], is_ipv4: bool) -> IpAddr {
-    let ip = Ipv6Addr::from(octets(words));
+    let ip = Ipv6Addr::from(bytes(words));
     match ip.to_ipv4_mapped() {
         Some(ip) if is_ipv4 => ip.into(),
         _ => ip.into(),

@@ -18,7 +18,8 @@ fn publisher() -> (&'static Publisher, View) {
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap();
     let before = files();
-    let publisher = Publisher::start().unwrap();
+    let (file, publisher) = Publisher::start().unwrap();
+    std::mem::forget(file);
     let new = files().into_iter().find(|path| !before.contains(path));
     (publisher, View::open(&new.unwrap()).unwrap())
 }

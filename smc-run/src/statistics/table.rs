@@ -1,18 +1,14 @@
 //! The memory that processes share.
 
 use std::fmt;
-use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags};
-use rustix::mm::{MapFlags, ProtFlags};
-use rustix::process::Resource;
+use rustix::process::{Resource, getrlimit};
+use smc_view::{Access, Atomics, Memory, Sentence, key_of};
 
-use super::reason::{Reason, key_of};
 use super::slot::{Carried, Counts, Slot, Wanted};
 
 /// Processes that count by themselves; further ones count together in one more slot.
@@ -24,9 +20,6 @@ const REASONS: usize = 64;
 /// The first bytes of a table, with the version of its layout.
 const MAGIC: u64 = u64::from_ne_bytes(*b"smcxrun\x01");
 
-/// Shrinking the file below a process that reads it would kill that process.
-const SEALS: SealFlags = SealFlags::GROW.union(SealFlags::SHRINK);
-
 /// The whole of the memory.
 #[repr(C, align(64))]
 struct Layout {
@@ -35,15 +28,18 @@ struct Layout {
     reserved: AtomicU32,
     slots: [Slot; SLOTS],
     others: Slot,
-    reasons: [Reason; REASONS],
+    reasons: [Sentence; REASONS],
 }
+
+// SAFETY: `Layout` and all that is in it are atomic integers in arrays, aligned to 64 bytes.
+unsafe impl Atomics for Layout {}
 
 /// The counters of one process. Every method makes a few atomic additions, and no
 /// allocation, lock or system call.
 #[derive(Clone, Copy)]
 pub struct Counter<'a> {
     slot: &'a Slot,
-    reasons: &'a [Reason],
+    reasons: &'a [Sentence],
 }
 
 impl Counter<'_> {
@@ -86,13 +82,8 @@ impl fmt::Debug for Counter<'_> {
 /// A table of counters, mapped into this process for as long as the value lives.
 #[derive(Debug)]
 pub struct Table {
-    memory: NonNull<Layout>,
+    memory: Memory<Layout>,
 }
-
-// SAFETY: the memory consists of atomics, and stays mapped until the value is dropped.
-unsafe impl Send for Table {}
-// SAFETY: as above.
-unsafe impl Sync for Table {}
 
 impl Table {
     /// Creates an empty table, and a descriptor of its file, which exec closes.
@@ -100,22 +91,18 @@ impl Table {
     /// # Errors
     /// What keeps the kernel from making or mapping the file.
     pub fn create() -> io::Result<(OwnedFd, Self)> {
-        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-        // The kernel would end the process by SIGXFSZ.
-        let limit = rustix::process::getrlimit(Resource::Fsize).current;
-        if let Some(most) = limit.filter(|most| *most < size_of::<Layout>() as u64) {
-            return Err(io::Error::other(format!(
-                "files of this process may have {most} bytes (RLIMIT_FSIZE, ulimit -f), and the \
+        let created = Memory::<Layout>::create("smcx-statistics", false);
+        let (file, memory) = created.map_err(|error| match error.kind() {
+            io::ErrorKind::FileTooLarge => io::Error::other(format!(
+                "files of this process may have {} bytes (RLIMIT_FSIZE, ulimit -f), and the \
                  statistics need {}",
+                getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX),
                 size_of::<Layout>()
-            )));
-        }
-        let file = rustix::fs::memfd_create("smcx-statistics", flags)?;
-        rustix::fs::ftruncate(&file, size_of::<Layout>() as u64)?;
-        rustix::fs::fcntl_add_seals(&file, SEALS | SealFlags::SEAL)?;
-        let table = Self::map(file.as_fd())?;
-        table.layout().magic.store(MAGIC, Ordering::Release);
-        Ok((file, table))
+            )),
+            _ => error,
+        })?;
+        memory.magic.store(MAGIC, Ordering::Release);
+        Ok((file, Self { memory }))
     }
 
     /// The path by which other processes of this user open a descriptor of this process.
@@ -131,35 +118,15 @@ impl Table {
     /// The file cannot be opened or mapped, or is not a table: a memory file, sealed, of
     /// the size of a table, and with its first bytes.
     pub fn open(path: &Path) -> io::Result<Self> {
-        // A FIFO does not wait for its other end, and no terminal becomes the process's own.
-        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
-        let no_table = || io::Error::from(io::ErrorKind::InvalidData);
-        let seals = rustix::fs::fcntl_get_seals(&file).map_err(|_| no_table())?;
-        if !seals.contains(SEALS) || file.metadata()?.len() != size_of::<Layout>() as u64 {
-            return Err(no_table());
+        let memory = Memory::<Layout>::open(path, Access::Write)?;
+        match memory.magic.load(Ordering::Acquire) {
+            MAGIC => Ok(Self { memory }),
+            _ => Err(io::ErrorKind::InvalidData.into()),
         }
-        let table = Self::map(file.as_fd())?;
-        match table.layout().magic.load(Ordering::Acquire) {
-            MAGIC => Ok(table),
-            _ => Err(no_table()),
-        }
-    }
-
-    fn map(file: BorrowedFd<'_>) -> io::Result<Self> {
-        let access = ProtFlags::READ | ProtFlags::WRITE;
-        let length = size_of::<Layout>();
-        // SAFETY: a new mapping at an address of the kernel's choice aliases nothing.
-        let memory =
-            unsafe { rustix::mm::mmap(null_mut(), length, access, MapFlags::SHARED, file, 0) }?;
-        let memory = NonNull::new(memory.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self { memory })
     }
 
     fn layout(&self) -> &Layout {
-        // SAFETY: mapped with this size until `self` is dropped, aligned to a page, sealed
-        // against shrinking, and of atomics only, for which every value is valid.
-        unsafe { self.memory.as_ref() }
+        &self.memory
     }
 
     /// Claims counters for this process, and returns their index; `name` is the content of
@@ -202,14 +169,5 @@ impl Table {
         };
         let counts = all.map(|slot| slot.read(sentence));
         counts.filter(|counts| !counts.is_empty()).collect()
-    }
-}
-
-impl Drop for Table {
-    fn drop(&mut self) {
-        let memory = self.memory.as_ptr().cast();
-        // SAFETY: mapped by `map` with this size; no reference outlives `self`. An error
-        // leaves the memory mapped, which harms nothing.
-        let _ = unsafe { rustix::mm::munmap(memory, size_of::<Layout>()) };
     }
 }

@@ -88,6 +88,7 @@ impl State {
                 bytes: octets,
                 follows,
             })) => {
+                socket.view.received(octets as usize);
                 if follows {
                     self.send(shard, now);
                 }
@@ -169,6 +170,7 @@ impl State {
             Some(Ok(0)) => None,
             Some(Ok(len)) => {
                 socket.heard_in_turn();
+                socket.view.sent(len as usize);
                 self.send(shard, now);
                 if socket.is_polled() && !self.is_writable(socket, now) {
                     socket.mark(Direction::Write);
@@ -194,6 +196,8 @@ impl State {
                 },
             );
             self.settle(shard, now);
+            socket.view.shut(direction == Direction::Read);
+            self.publish_progress(socket, now);
             // The engine tells of what the peer does.
             socket.is_ready(direction, &mut self.wakes);
             socket.end(direction);
@@ -213,6 +217,7 @@ impl State {
             // Nobody asks for it any more.
             self.set_urgent(conn, true);
             self.settle(shard, now);
+            self.publish_progress(socket, now);
         } else {
             // The device was polled, and may be awake now while others sleep.
             self.leave(shard, now);
@@ -290,6 +295,7 @@ impl State {
                 transports.take(Via::Ism, id, readable, &mut octets)
             }) {
                 status.left.extend(octets.iter().take(len as usize));
+                entry.socket.view.received(len as usize);
             }
             status.ended = conn.is_end_of_stream();
         }

@@ -33,6 +33,7 @@ impl Shard {
         listening.entered(key);
         listeners.all.insert(key, Arc::downgrade(listening));
         listening.entered_driver(self);
+        listening.publish();
         if let Some(rendezvous) = &*listening.rendezvous() {
             // Without it, calls are taken in when the next connection is accepted.
             let data = Token::Rendezvous(key).data();

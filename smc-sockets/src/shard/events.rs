@@ -12,6 +12,7 @@ use smc_proto::wire::types::DiagnosisCode;
 
 use rustix::net::SendFlags;
 use smc_proto::endpoint::TcpEvent;
+use smc_view::Role;
 
 use super::{Shard, State};
 use crate::carrier::{Carrier, Cause, Limit};
@@ -105,6 +106,7 @@ impl State {
             Event::Established { conn, group, .. } => {
                 if let Some(terms) = self.engine.terms(group) {
                     self.decided(conn, Carrier::Smc(terms), now);
+                    self.publish_established(conn);
                     self.end_handshake(conn);
                     // From now on what happens to it happens to its stream.
                     self.set_urgent(conn, false);
@@ -129,6 +131,7 @@ impl State {
                 }
             }
             Event::Readable { conn } => {
+                self.publish_state(conn);
                 self.notify(conn, Direction::Read);
             }
             Event::Urgent { conn } => {
@@ -140,8 +143,12 @@ impl State {
             }
             Event::Closed { conn, reason } => self.closed(conn, reason),
             Event::GroupUp { group } => self.group_up(group),
-            Event::GroupDown { group } => self.groups.retain(|up| *up != group),
-            // Links are the engine's matter.
+            Event::GroupDown { group } => {
+                self.groups.retain(|up| *up != group);
+                self.unpublish_group(group);
+            }
+            Event::LinkUp { link, .. } => self.publish_link(link),
+            Event::LinkDown { link, .. } => self.unpublish_link(link),
             _ => {}
         }
     }
@@ -232,7 +239,11 @@ impl State {
             return;
         };
         let (socket, arrival) = (entry.socket.clone(), entry.arrival.take());
-        socket.decided(carrier);
+        let role = match arrival {
+            Some(_) => Role::Server,
+            None => Role::Client,
+        };
+        socket.decided(carrier, role);
         // A task that connects.
         socket.waiters.notify(Direction::Read, &mut self.wakes);
         if let Some(arrival) = arrival
@@ -248,6 +259,7 @@ impl State {
         let Some(entry) = self.remove(conn) else {
             return;
         };
+        self.publish_closed(&entry, reason);
         {
             let mut status = entry.socket.status();
             status.closed = Some(reason);

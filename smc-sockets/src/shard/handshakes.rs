@@ -26,6 +26,7 @@ use smc_proto::time::{Duration, Instant};
 use smc_proto::wire::types::DiagnosisCode;
 use smc_transport_ism::shared::pairing::{self, Peer};
 use smc_transport_ism::shared::{Announced, HANDSHAKES, HandshakeId};
+use smc_view::Role;
 
 use super::{Place, Shard, State};
 use crate::carrier::{Carrier, Cause};
@@ -217,7 +218,7 @@ impl State {
         let Some((cookie, conn)) = begun else {
             // There is a place for each: the engine has no other reason to refuse one.
             self.decline_announcement(shard, &announced, &socket.tcp);
-            socket.decided(Carrier::tcp(Cause::Limit(shard.limit)));
+            socket.decided(Carrier::tcp(Cause::Limit(shard.limit)), Role::Server);
             arrival.deliver(socket.clone());
             return;
         };

@@ -17,6 +17,7 @@ use super::attention::Attention;
 use super::driver_waker::DriverWaker;
 use super::handshakes::{Handshake, Underway};
 use super::transports::Transports;
+use super::viewing::Published;
 use crate::listening::Arrival;
 use crate::socket::Socket;
 use crate::system;
@@ -56,6 +57,8 @@ pub(crate) struct State {
     pub(super) lent: usize,
     /// Connections whose data paths were used when they were to be taken back.
     pub(super) put_off: Vec<ConnId>,
+    /// What this process publishes of it.
+    pub(super) published: Published,
 }
 
 /// A connection of the endpoint.
@@ -97,6 +100,7 @@ impl State {
             driver_waker,
             lent: 0,
             put_off: Vec::new(),
+            published: Published::default(),
         }
     }
 

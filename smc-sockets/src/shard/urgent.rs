@@ -8,6 +8,8 @@ use smc_proto::connection::ApiMisuse;
 use smc_proto::id::ConnId;
 use smc_proto::time::Instant;
 
+use smc_view::Extra;
+
 use super::data::gone;
 use super::{Shard, State};
 use crate::socket::{Met, Socket};
@@ -89,6 +91,10 @@ impl State {
         match written {
             Ok(()) if len == 0 => None,
             Ok(()) => {
+                socket.view.sent(len as usize);
+                if len as usize == octets.len() {
+                    socket.view.extra(Extra::Urgent);
+                }
                 self.carry_out(shard, now);
                 Some(Ok(len as usize))
             }

@@ -9,6 +9,8 @@ use std::time::Duration;
 use rustix::event::EventfdFlags;
 
 use super::SmcStream;
+use smc_view::Role;
+
 use crate::carrier::{Carrier, Cause};
 use crate::descriptors;
 use crate::readiness::Readiness;
@@ -133,6 +135,9 @@ impl SmcStream {
     /// A TCP connection that stays TCP.
     pub(crate) fn plain(tcp: TcpStream, cause: Cause) -> Self {
         let carrier = Some(Carrier::tcp(cause));
-        Self::of(None, Arc::new(Socket::new(tcp, carrier, Duration::ZERO)))
+        Self::of(
+            None,
+            Arc::new(Socket::in_role(tcp, carrier, Duration::ZERO, Role::Unknown)),
+        )
     }
 }

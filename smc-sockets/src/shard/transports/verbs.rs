@@ -49,6 +49,8 @@ pub(crate) trait Verbs: Send {
     fn mac(&self) -> Mac;
     /// Octets that the process may lock, if an RNIC last refused for that.
     fn reached_limit(&self) -> Option<u64>;
+    /// Names of a device and of its network interface.
+    fn names(&self, device: DeviceId) -> Option<(String, String)>;
 }
 
 /// Completions taken in at one go, so that no peer keeps the lock for itself.
@@ -174,6 +176,15 @@ impl<R: Rnic> Verbs for Rnics<R> {
         gids.find_map(|gid| network.interface(gid.interface))
             .map(|interface| interface.mac)
             .unwrap_or_default()
+    }
+
+    fn names(&self, device: DeviceId) -> Option<(String, String)> {
+        let mut ports = self.surroundings.ports().iter();
+        let (_, port) = ports.find(|(of, _)| *of == device)?;
+        let network = self.surroundings.network();
+        let mut interfaces = port.gids.iter().map(|gid| network.interface(gid.interface));
+        let interface = interfaces.find_map(|at| at.map(|at| at.name.clone()));
+        Some((port.device.clone(), interface.unwrap_or_default()))
     }
 
     fn reached_limit(&self) -> Option<u64> {

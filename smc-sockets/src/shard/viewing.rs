@@ -1,0 +1,176 @@
+//! Publishing of connections, link groups and links.
+
+use smc_proto::connection::CloseState;
+use smc_proto::event::CloseReason;
+use smc_proto::id::{ConnId, GroupId, LinkId};
+use smc_proto::time::Instant;
+use smc_proto::version::Technology;
+use smc_transport_ism::shared::pairing::Peer;
+use smc_view::{
+    GroupRecord, GroupRow, LinkRecord, LinkRow, Name, Role, Side, StackRecord, StackRow,
+};
+
+use super::State;
+use super::state::Entry;
+use crate::socket::Socket;
+use crate::viewing::{self, Known};
+
+/// What an endpoint publishes besides its connections.
+#[derive(Default)]
+pub(super) struct Published {
+    stack: Option<StackRow>,
+    groups: Vec<(GroupId, GroupRow)>,
+    links: Vec<(LinkId, LinkRow)>,
+    /// Moves of connections to other links that were counted.
+    moves: u64,
+    /// When the engine's clock began, in nanoseconds since 1970.
+    origin: u64,
+}
+
+impl State {
+    /// A stack begins.
+    pub(super) fn publish_stack(&mut self, connections: usize, dmb: u64, pairs: bool) {
+        let config = self.engine.config();
+        let record = StackRecord {
+            number: 0,
+            connections: connections.try_into().unwrap_or(u32::MAX),
+            shared_buffer: dmb.try_into().unwrap_or(u32::MAX),
+            rdma_buffer: config.receive_buffer.octets(),
+            shares_memory: pairs,
+            has_rnics: self.transports.verbs.is_some(),
+            peer_id: config.peer_id.0,
+        };
+        self.published.origin = viewing::wall_clock();
+        self.published.stack = viewing::publisher().and_then(|at| at.stack(&record));
+    }
+
+    /// SMC carries a connection.
+    pub(super) fn publish_established(&mut self, conn: ConnId) {
+        let known = self.known(conn);
+        if let (Some(entry), Some(known)) = (self.entry(conn), known) {
+            let view = &entry.socket.view;
+            view.established(&known);
+            let role = view.role();
+            self.publish_group(&known, role);
+        }
+    }
+
+    /// Publishes the state of a connection, if it has changed.
+    #[inline]
+    pub(super) fn publish_state(&mut self, conn: ConnId) {
+        let state = self.engine.conn(conn).and_then(|at| at.state());
+        if let (Some(entry), Some(state)) = (self.entry(conn), state) {
+            entry.socket.view.state(state);
+        }
+    }
+
+    /// A connection has ended, and the endpoint has forgotten it.
+    pub(super) fn publish_closed(&mut self, entry: &Entry, reason: CloseReason) {
+        entry.socket.view.state(CloseState::Closed);
+        if reason == CloseReason::RendezvousFailed
+            && let Some(publisher) = viewing::publisher()
+        {
+            publisher.handshake_failed(match entry.arrival {
+                Some(_) => Side::Server,
+                None => Side::Client,
+            });
+        }
+    }
+
+    fn known(&mut self, conn: ConnId) -> Option<Known> {
+        let at = self.engine.conn(conn)?;
+        let (progress, token) = at.progress()?;
+        let (group, link) = at.group_and_link()?;
+        let link = link.and_then(|link| self.engine.link(link));
+        let peer = self.entry(conn)?.peer;
+        // Each user of peers knows another one.
+        let own = |peer: Peer| self.transports.ism.device().gids().toward(peer.uid);
+        Some(Known {
+            progress,
+            token: token.0,
+            group,
+            link: link.map_or(0, |link| link.number.0),
+            gids: peer.map_or((0, 0), |peer| (own(peer).gid, peer.gid.gid)),
+            stack: self.published.stack.as_ref().map_or(0, StackRow::number),
+        })
+    }
+
+    /// Publishes how far a connection has got now.
+    pub(crate) fn publish_progress(&mut self, socket: &Socket, now: Instant) {
+        let conn = socket.conn().and_then(|conn| self.engine.conn(conn));
+        if let Some((progress, _)) = conn.and_then(|conn| conn.progress()) {
+            let at = self.published.origin.wrapping_add(now.as_nanos());
+            socket.view.progress(&progress, at);
+        }
+    }
+
+    /// A connection is carried by a link group.
+    fn publish_group(&mut self, known: &Known, role: Role) {
+        let group = known.group;
+        if self.published.groups.iter().any(|(of, _)| *of == group) {
+            return;
+        }
+        let (Some(publisher), Some(terms)) = (viewing::publisher(), self.engine.terms(group))
+        else {
+            return;
+        };
+        let row = publisher.group(&GroupRecord {
+            number: viewing::number_of_group(group),
+            technology: viewing::technology(terms.technology),
+            role,
+            version: viewing::version(terms.version),
+            release: terms.release.number(),
+            max_links: match terms.technology {
+                Technology::SmcD => 0,
+                Technology::SmcR => terms.max_links,
+            },
+            max_connections: terms.max_connections,
+            direct: terms.direct,
+            stack: known.stack,
+            gids: known.gids,
+            ..GroupRecord::default()
+        });
+        self.published.groups.extend(row.map(|row| (group, row)));
+    }
+
+    pub(super) fn unpublish_group(&mut self, group: GroupId) {
+        self.published.groups.retain(|(of, _)| *of != group);
+    }
+
+    /// A link of a group can carry connections, or has changed.
+    pub(super) fn publish_link(&mut self, link: LinkId) {
+        let (Some(publisher), Some(status)) = (viewing::publisher(), self.engine.link(link)) else {
+            return;
+        };
+        let verbs = self.transports.verbs.as_ref();
+        let (device, interface) = verbs
+            .and_then(|verbs| verbs.names(status.path.device))
+            .unwrap_or_default();
+        let record = LinkRecord {
+            number: viewing::number_of_link(link),
+            group: viewing::number_of_group(status.group),
+            link: status.number.0,
+            active: status.active,
+            asymmetric: status.asymmetric,
+            port: status.path.port,
+            device: Name::of(&device),
+            interface: Name::of(&interface),
+            gid: status.path.gid.0,
+            peer_gid: status.peer.map_or([0; 16], |(gid, _)| gid.0),
+        };
+        self.published.links.retain(|(of, _)| *of != link);
+        let row = publisher.link(&record);
+        self.published.links.extend(row.map(|row| (link, row)));
+    }
+
+    /// A link is gone: connections may have moved to another one.
+    pub(super) fn unpublish_link(&mut self, link: LinkId) {
+        let moves = self.engine.statistics().failovers;
+        let new = moves.wrapping_sub(self.published.moves);
+        self.published.moves = moves;
+        if let Some(publisher) = viewing::publisher() {
+            publisher.moved(new);
+        }
+        self.published.links.retain(|(of, _)| *of != link);
+    }
+}

@@ -1,0 +1,296 @@
+//! What this process publishes of itself, see [`smc_view`].
+//!
+//! Rows are written when something is decided or changes its state, and before the program waits.
+//! On the way of bytes there are two additions to words that only this connection writes.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::os::fd::IntoRawFd;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustix::io::Errno;
+use smc_proto::connection::{CloseState, Progress};
+use smc_proto::id::{GroupId, LinkId};
+use smc_proto::version::{SmcVersion, Technology};
+use smc_view::{Connection, ConnectionRow, Publisher, Role, Side, state};
+
+use crate::carrier::{Carrier, WhyTcp};
+use crate::descriptors;
+use crate::process::PerProcess;
+use crate::system;
+
+/// Variable that keeps the process from publishing anything, by the value `0`.
+const VARIABLE: &str = "SMC_VIEW";
+
+/// What this process publishes to, unless it does not.
+pub(crate) fn publisher() -> Option<&'static Publisher> {
+    static OF_PROCESS: PerProcess<Option<&'static Publisher>> = PerProcess::new();
+    let make = || -> io::Result<_> {
+        let is_off = !system::is_secure() && std::env::var_os(VARIABLE).is_some_and(|at| at == "0");
+        // Without memory for it there is none, as long as the process lives.
+        Ok(if is_off { None } else { start() })
+    };
+    OF_PROCESS.get_or_make(make).ok().copied().flatten()
+}
+
+/// Begins to publish, with a descriptor among those that the program does not see.
+fn start() -> Option<&'static Publisher> {
+    let mut publisher = None;
+    let file = descriptors::keep(|| {
+        let (file, started) = Publisher::start().map_err(|_| Errno::NFILE)?;
+        publisher = Some(started);
+        Ok(file)
+    });
+    // It is never closed by its number: a program that closes all its descriptors may have another
+    // one there by then.
+    let _ = file.ok()?.into_raw_fd();
+    publisher
+}
+
+/// The row of a connection, once it is decided what carries it.
+#[derive(Default)]
+pub(crate) struct Row {
+    row: OnceLock<Option<ConnectionRow>>,
+    /// The state that was published last, by the kernel's number.
+    state: AtomicU8,
+}
+
+impl Row {
+    #[inline(always)]
+    fn get(&self) -> Option<&ConnectionRow> {
+        self.row.get()?.as_ref()
+    }
+
+    /// The role of this side, as published.
+    pub(crate) fn role(&self) -> Role {
+        let row = self.get().and_then(ConnectionRow::get);
+        row.map_or(Role::Unknown, |row| row.role)
+    }
+
+    /// Counts bytes that one call sent. Callers have the connection alone.
+    #[inline(always)]
+    pub(crate) fn sent(&self, bytes: usize) {
+        if let Some(row) = self.get() {
+            row.sent(bytes);
+        }
+    }
+
+    /// Counts bytes that one call received. Callers have the connection alone.
+    #[inline(always)]
+    pub(crate) fn received(&self, bytes: usize) {
+        if let Some(row) = self.get() {
+            row.received(bytes);
+        }
+    }
+
+    /// A write finds no room. Callers have the connection alone.
+    #[inline]
+    pub(crate) fn stalled(&self) {
+        if let Some(row) = self.get() {
+            row.stalled();
+        }
+    }
+
+    /// It is known what carries a connection.
+    pub(crate) fn decided(&self, tcp: &TcpStream, carrier: &Carrier, role: Role) {
+        let Some(publisher) = publisher() else {
+            return;
+        };
+        let side = side(role);
+        let mut row = basis(tcp, role);
+        row.state = state::ACTIVE;
+        match carrier {
+            Carrier::Smc(terms) => {
+                row.technology = technology(terms.technology);
+                row.version = version(terms.version);
+            }
+            Carrier::Tcp(why) => {
+                row.technology = smc_view::Technology::Tcp;
+                (row.reason, row.peer_reason) = reasons(why);
+                row.sentence = publisher.sentence(&why.sentence());
+                publisher.fell_back(side, foremost(why));
+            }
+        }
+        self.state.store(row.state, Ordering::Relaxed);
+        self.row.get_or_init(|| publisher.connection(&row));
+    }
+
+    /// What the engine knows of a connection that SMC carries.
+    pub(crate) fn established(&self, known: &Known) {
+        let Some((row, mut at)) = self.get().and_then(|row| Some((row, row.get()?))) else {
+            return;
+        };
+        let progress = &known.progress;
+        (at.token, at.peer_token) = (known.token, progress.peer_token.0);
+        (at.send_buffer, at.receive_buffer) = (progress.send_buffer, progress.receive_buffer);
+        at.peer_buffer = progress.peer_buffer;
+        at.group = Some(number_of_group(known.group));
+        at.link = known.link;
+        (at.gid, at.peer_gid) = known.gids;
+        at.stack = known.stack;
+        row.set(&at);
+        if let Some(publisher) = publisher() {
+            let buffers = [at.send_buffer, at.receive_buffer];
+            publisher.established(at.technology, side(at.role), at.version, buffers);
+        }
+    }
+
+    /// Publishes how far a connection has got at a time in nanoseconds since 1970, and its state if
+    /// that has changed.
+    #[inline(never)]
+    pub(crate) fn progress(&self, progress: &Progress, at: u64) {
+        let Some(row) = self.get() else {
+            return;
+        };
+        row.progress(&smc_view::Progress {
+            written: progress.written,
+            completed: progress.completed,
+            peer_consumed: progress.peer_consumed,
+            arrived: progress.received,
+            messages: progress.messages.into(),
+            at,
+        });
+        self.state(progress.state);
+    }
+
+    /// Publishes the state of a connection, if it has changed.
+    #[inline]
+    pub(crate) fn state(&self, state: CloseState) {
+        let code = code(state);
+        if self.state.load(Ordering::Relaxed) != code {
+            self.change_state(code);
+        }
+    }
+
+    #[inline(never)]
+    fn change_state(&self, code: u8) {
+        if let Some((row, mut at)) = self.get().and_then(|row| Some((row, row.get()?))) {
+            self.state.store(code, Ordering::Relaxed);
+            at.state = code;
+            row.set(&at);
+        }
+    }
+
+    /// Counts a call that the statistics name.
+    pub(crate) fn extra(&self, extra: smc_view::Extra) {
+        if let (Some(publisher), Some(at)) = (publisher(), self.get().and_then(ConnectionRow::get))
+        {
+            publisher.extra(at.technology, extra);
+        }
+    }
+
+    /// A direction was shut down.
+    pub(crate) fn shut(&self, reading: bool) {
+        if let Some((row, mut at)) = self.get().and_then(|row| Some((row, row.get()?))) {
+            match reading {
+                true => at.shut.0 = true,
+                false => at.shut.1 = true,
+            }
+            row.set(&at);
+        }
+    }
+}
+
+/// What the engine knows of a connection when it is established.
+pub(crate) struct Known {
+    pub(crate) progress: Progress,
+    pub(crate) token: u32,
+    pub(crate) group: GroupId,
+    pub(crate) link: u8,
+    pub(crate) gids: (u64, u64),
+    pub(crate) stack: u32,
+}
+
+/// The row of a listener.
+pub(crate) fn listener(address: SocketAddr, fd: impl std::os::fd::AsFd) -> Option<ConnectionRow> {
+    let none = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
+    publisher()?.connection(&Connection {
+        state: state::LISTEN,
+        role: Role::Server,
+        inode: inode(fd),
+        ..Connection::new(address, none)
+    })
+}
+
+/// What the kernel knows of a connection.
+fn basis(tcp: &TcpStream, role: Role) -> Connection {
+    let none = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+    let (local, peer) = (tcp.local_addr(), tcp.peer_addr());
+    Connection {
+        role,
+        inode: inode(tcp),
+        ..Connection::new(local.unwrap_or(none), peer.unwrap_or(none))
+    }
+}
+
+/// The time in nanoseconds since 1970.
+pub(crate) fn wall_clock() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| {
+        u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+    })
+}
+
+fn inode(fd: impl std::os::fd::AsFd) -> u64 {
+    rustix::fs::fstat(fd).map_or(0, |stat| stat.st_ino)
+}
+
+pub(crate) fn number_of_group(group: GroupId) -> u64 {
+    u64::from(group.generation()) << 32 | u64::from(group.index())
+}
+
+pub(crate) fn number_of_link(link: LinkId) -> u64 {
+    u64::from(link.generation()) << 32 | u64::from(link.index())
+}
+
+pub(crate) const fn technology(of: Technology) -> smc_view::Technology {
+    match of {
+        Technology::SmcD => smc_view::Technology::SmcD,
+        Technology::SmcR => smc_view::Technology::SmcR,
+    }
+}
+
+pub(crate) const fn version(of: SmcVersion) -> u8 {
+    match of {
+        SmcVersion::V1 => 1,
+        SmcVersion::V2 => 2,
+    }
+}
+
+const fn side(role: Role) -> Side {
+    match role {
+        Role::Server => Side::Server,
+        _ => Side::Client,
+    }
+}
+
+/// The codes of this side and of the peer.
+fn reasons(why: &WhyTcp) -> (u32, u32) {
+    let reason = why.reason();
+    let peer = reason.peer_diagnosis.map_or(0, |code| code.0);
+    (reason.code.0, peer)
+}
+
+/// The code that says most.
+fn foremost(why: &WhyTcp) -> u32 {
+    let (own, peer) = reasons(why);
+    if peer == 0 { own } else { peer }
+}
+
+/// The kernel's number of a state.
+const fn code(of: CloseState) -> u8 {
+    match of {
+        CloseState::Active => state::ACTIVE,
+        CloseState::PeerCloseWait1 => state::PEER_CLOSE_WAIT_1,
+        CloseState::PeerCloseWait2 => state::PEER_CLOSE_WAIT_2,
+        CloseState::AppFinCloseWait => state::APP_FIN_CLOSE_WAIT,
+        CloseState::AppCloseWait1 => state::APP_CLOSE_WAIT_1,
+        CloseState::AppCloseWait2 => state::APP_CLOSE_WAIT_2,
+        CloseState::PeerFinCloseWait => state::PEER_FIN_CLOSE_WAIT,
+        CloseState::PeerAbortWait => state::PEER_ABORT_WAIT,
+        CloseState::ProcessAbort => state::PROCESS_ABORT,
+        CloseState::Closed => state::CLOSED,
+    }
+}
