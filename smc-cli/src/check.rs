@@ -68,7 +68,7 @@ fn text(report: &Report, out: &mut dyn Write) -> io::Result<()> {
         let times = grouped(*times);
         writeln!(
             out,
-            "{times:>12} times the capture does not tell enough for {rule}"
+            "{times:>12} times the capture has too little for {rule}"
         )?;
     }
     let notes = report.findings.len() as u64 + report.dropped - violations(report);
@@ -76,7 +76,7 @@ fn text(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{findings:>12} findings, {notes} notes")
 }
 
-/// What was looked at, in words.
+/// Numbers of what was judged, with their names.
 fn counts(seen: &Seen) -> [(&'static str, u64); 10] {
     [
         ("frames", seen.frames),

@@ -41,7 +41,7 @@ pub use sim::{Profile, SimArguments};
 pub use target::{HostPort, Target, canonical};
 pub use values::{Percentages, Seeds};
 
-/// See SMC-R at work, and read what kernels say.
+/// See SMC-R at work, and decode what kernels send.
 #[derive(Parser, Debug)]
 #[command(
     name = "smcx",
@@ -74,7 +74,7 @@ impl Cli {
     /// Whether the arguments fit each other.
     ///
     /// # Errors
-    /// A sentence that says what does not.
+    /// A sentence that names what does not.
     pub fn check(&self) -> Result<(), String> {
         match &self.command {
             Some(Command::Demo(arguments)) => arguments.check(),
@@ -100,16 +100,16 @@ impl Cli {
 pub enum Command {
     /// Carry a file from one simulated host to another and back over SMC-R.
     ///
-    /// Two hosts, an RNIC and an SMC engine on each, and nothing but octets
+    /// Two hosts, an RNIC and an SMC engine on each, and nothing but bytes
     /// between them. The client sends the file, the server echoes it; then
     /// both close and take the link group down. Time is virtual: the same seed
-    /// and the same octets give the same run and the same capture.
+    /// and the same bytes give the same run and the same capture.
     ///
     /// With several RNICs the link group has several links. Links can be made to
-    /// die on the way: the connection moves to another one, with every octet, and
+    /// die on the way: the connection moves to another one, with every byte, and
     /// ends only if there is none.
     #[command(after_help = "Examples:\n  \
-        smcx demo                                  pseudo-random octets of a seed\n  \
+        smcx demo                                  pseudo-random bytes of a seed\n  \
         smcx demo --file photo.jpg                 a file\n  \
         smcx demo --bytes 1g --ring 512            1 GiB through rings of 512 KiB\n  \
         smcx demo --bytes 1m --pcap demo.pcapng    every frame, for Wireshark or smcx decode\n  \
@@ -118,15 +118,15 @@ pub enum Command {
         smcx demo --rnics 2 --kill-link 30,60 --revive 45\n  \
         smcx demo --rnics 1 --kill-link 50         no link is left: the transfer ends, status 1\n\n\
         Seconds and Gbit/s are of real time, with SHA-256 and the capture included, unless they\n\
-        are called virtual. Gbit/s counts the octets once although they go both ways.")]
+        are called virtual. Gbit/s counts the bytes once although they go both ways.")]
     Demo(DemoArguments),
     /// Run simulations with faults, each drawn from a seed.
     ///
     /// In each run two or three hosts with several RNICs open connections to each
     /// other while links, ports, RNICs, hosts, clocks and TCP fail. Invariants of
-    /// the engines are checked after every step; in the end, every octet must have
+    /// the engines are checked after every step; in the end, every byte must have
     /// arrived wherever a link was usable all the time, and both ends must agree.
-    /// A seed says everything: whatever fails can be run again.
+    /// A seed determines a run: whatever fails can be run again.
     #[command(after_help = "Examples:\n  \
         smcx sim --seeds 0..1000                        a thousand runs, on all cores\n  \
         smcx sim --seeds 0..1000 --jobs 2               the same on two of them\n  \
@@ -157,10 +157,10 @@ pub enum Command {
     /// Judge the SMC conversations in a capture.
     ///
     /// Follows connections, link groups, links, RMBs, cursors and windows from their
-    /// beginnings, and tells each message that breaks a requirement of RFC 7609 or of
+    /// beginnings, and reports each message that breaks a requirement of RFC 7609 or of
     /// this project's description of version 2, with the frame and the requirement's
-    /// ID. What is known of Linux kernels is told as a note. Rules that the capture
-    /// does not tell enough for are passed over, and counted.
+    /// ID. What is known of Linux kernels is reported as a note. Rules for which the
+    /// capture has too little are passed over, and counted.
     #[command(after_help = "Examples:\n  \
         smcx check capture.pcapng          findings, one a line, and a summary\n  \
         smcx check capture.pcap --json     the same as JSON, one object a line\n  \
@@ -186,7 +186,7 @@ pub enum Command {
     /// Wait for a connection, and copy it from and to the standard streams.
     ///
     /// Like netcat. A peer on this host that speaks SMC is reached through shared
-    /// memory, every other one over TCP. In the end, one line on the error stream says
+    /// memory, every other one over TCP. In the end, one line on the error stream names
     /// which it was.
     #[cfg(target_os = "linux")]
     #[command(after_help = "Examples:\n  \
@@ -207,14 +207,14 @@ pub enum Command {
     Connect(ConnectArguments),
     /// Measure connections: between two hosts, or within this one.
     ///
-    /// With --server and --client HOST it is used like iperf3: streams of octets to the
+    /// With --server and --client HOST it is used like iperf3: streams of bytes to the
     /// server (or from it, --reverse, or both, --bidir), with a line for each interval and a
     /// table at the end; what carried each stream, and why it was TCP. With --round-trip,
     /// messages go there and back, and the table has percentiles of their times. SMC carries
     /// the streams where the policy permits it and both hosts can.
     ///
     /// Without either, a second process is started for the other end. Three things are
-    /// measured: octets a second one way, the time of a message there and back, and
+    /// measured: bytes a second one way, the time of a message there and back, and
     /// connections opened and closed one after the other.
     #[cfg(target_os = "linux")]
     #[command(after_help = "Examples:\n  \
@@ -222,7 +222,7 @@ pub enum Command {
         smcx perf --transport ism --json   numbers only\n  \
         smcx perf --server                 wait for clients, at port 5210\n  \
         smcx perf --client db.example -P 4 -t 30       four streams to it\n  \
-        smcx perf --client db.example --round-trip     times of messages of 64 octets\n  \
+        smcx perf --client db.example --round-trip     times of messages of 64 bytes\n  \
         smcx perf --client db.example --bidir -n 10g -J   both directions, as JSON\n\n\
         Keys of the JSON are those of iperf3 where it has them. The server is no iperf3, and\n\
         takes no client of it. It serves one test at a time, and others are refused as long.")]
@@ -230,12 +230,12 @@ pub enum Command {
     /// Pass TCP connections on over SMC, or SMC connections over TCP.
     ///
     /// For programs that cannot run under \"smcx run\": each connection to LISTEN is passed
-    /// on to TARGET, octet by octet. Either side is SMC where the policy permits it and its
+    /// on to TARGET, byte by byte. Either side is SMC where the policy permits it and its
     /// peer can, and TCP where not; --from and --to narrow it. The end of one direction is
     /// passed on as that; a connection that breaks on one side is reset on the other.
     ///
     /// SIGINT or SIGTERM ends it: no further connection is taken, those there have --drain
-    /// seconds to end, and a table says what was carried.
+    /// seconds to end, and a table shows what was carried.
     #[cfg(target_os = "linux")]
     #[command(
         visible_alias = "forward",
@@ -245,15 +245,15 @@ pub enum Command {
         smcx proxy :8080 web.example:80 -v                      a line for each connection"
     )]
     Proxy(ProxyArguments),
-    /// Explain policies: the files that say which connections may use SMC.
+    /// Explain policies: the files that define which connections may use SMC.
     #[cfg(target_os = "linux")]
     #[command(subcommand, arg_required_else_help = true)]
     Policy(PolicyCommand),
-    /// Tell whether a connection would use SMC, and if not, why.
+    /// Explain whether a connection would use SMC, and if not, why.
     ///
     /// A dry run: every condition, from the TCP option to the link, with what was found,
-    /// whose it is, and what to do. Nobody but this host is asked; with --connect, the
-    /// connection is made and tells what carries it.
+    /// where it is decided, and what to do. No other host is asked; with --connect, the
+    /// connection is made and what carries it is printed.
     #[cfg(target_os = "linux")]
     #[command(after_help = "Examples:\n  \
         smcx why db.example 5432                 what stands in the way\n  \
@@ -264,8 +264,8 @@ pub enum Command {
     /// List what could carry SMC here: RoCE devices, ISM functions, shared memory.
     ///
     /// Ports, GIDs with their types, MTUs, PNET IDs and pause frames; usable, or why not:
-    /// what ibv_devinfo, smc_rnics and ethtool -a tell together. It needs no right and no
-    /// library. On a machine without RDMA it says so.
+    /// what ibv_devinfo, smc_rnics and ethtool -a show together. The command needs no right and
+    /// no library. On a machine without RDMA it prints that.
     #[cfg(target_os = "linux")]
     #[command(after_help = "Examples:\n  \
         smcx devices                                           for people\n  \

@@ -9,8 +9,8 @@ mod rung;
 mod script;
 mod source;
 mod tally;
+mod text;
 mod watch;
-mod words;
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -35,13 +35,13 @@ pub use tally::{Family, Kind, Tally};
 
 /// Data up to which a capture holds all of it unless asked otherwise.
 const WHOLE: u64 = 16 << 20;
-/// Payload octets of each WRITE packet that a capture of more holds.
+/// Payload bytes of each WRITE packet that a capture of more holds.
 const SNAP: usize = 64;
 
 /// Runs the demo and reports to `stdout`.
 ///
 /// # Errors
-/// [`Failure`] if anything at all went wrong; above all if octets changed.
+/// [`Failure`] if anything at all went wrong; above all if bytes changed.
 pub fn run(
     arguments: &DemoArguments,
     screen: &Screen,
@@ -73,7 +73,7 @@ pub fn run(
         &mut source,
         capture.as_ref(),
         &mut Hooks {
-            progress: &mut |octets| bar.set_position(octets),
+            progress: &mut |bytes| bar.set_position(bytes),
             on_read: &mut |_, _| {},
         },
     );
@@ -90,10 +90,10 @@ fn carrier(arguments: &DemoArguments) -> Carrier {
     }
 }
 
-/// Shows what a run was, and fails if octets changed in it.
+/// Shows what a run was, and fails if bytes changed in it.
 ///
 /// # Errors
-/// [`Failure::Problem`] if octets changed, [`Failure::Output`] if this cannot be
+/// [`Failure::Problem`] if bytes changed, [`Failure::Output`] if this cannot be
 /// shown.
 pub fn report(
     outcome: &Outcome,
@@ -142,7 +142,7 @@ fn title(
             true => "moved by the devices",
             false => "written in place",
         };
-        more.push(format!("ISM devices of one machine, octets {way}"));
+        more.push(format!("ISM devices of one machine, bytes {way}"));
     }
     if arguments.rnics > 1 {
         more.push(format!("{} RNICs in each host", arguments.rnics));
@@ -251,14 +251,14 @@ pub(crate) fn unwritable(name: &str, error: &CaptureError) -> Failure {
 }
 
 fn hex(digest: &[u8; 32]) -> String {
-    digest.iter().map(|octet| format!("{octet:02x}")).collect()
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn bytes(octets: u64) -> String {
-    let (exact, short) = (grouped(octets), size(octets));
-    if short.ends_with("octets") || short.ends_with("octet") {
+fn bytes(bytes: u64) -> String {
+    let (exact, short) = (grouped(bytes), size(bytes));
+    if short.ends_with("bytes") || short.ends_with("byte") {
         short
     } else {
-        format!("{exact} octets ({short})")
+        format!("{exact} bytes ({short})")
     }
 }

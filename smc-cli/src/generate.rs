@@ -34,7 +34,7 @@ pub fn run(what: &GenerateCommand, command: Command, out: &mut dyn Write) -> Res
     Ok(())
 }
 
-/// Completions by the names that shells look for.
+/// Completions by the names that shells search for.
 fn completions(mut command: Command) -> Vec<(String, Vec<u8>)> {
     let files = [
         (Shell::Bash, "smcx"),

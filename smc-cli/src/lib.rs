@@ -61,7 +61,7 @@ where
     run_on(&Screen::default(), arguments, stdout, stderr)
 }
 
-/// Runs the command; `screen` tells what kind of streams these are.
+/// Runs the command; `screen` has the kind of these streams.
 pub fn run_on<I>(
     screen: &Screen,
     arguments: I,

@@ -17,7 +17,7 @@ use smc_sockets::{SmcListener, Stack};
 use crate::cli::{ConnectArguments, HostPort, ListenArguments};
 use crate::output::{Failure, grouped, reason};
 use copy::{Broken, copy};
-use keyboard::{Keyboard, Turn};
+use keyboard::{Input, Keyboard};
 pub(crate) use means::Means;
 use places::Places;
 use stream::{Listener, Stream};
@@ -42,11 +42,11 @@ enum Trouble {
 }
 
 impl Ended {
-    fn tell(self, stderr: &mut dyn Write) -> Result<(), Failure> {
-        // Nobody may listen there.
+    fn print(self, stderr: &mut dyn Write) -> Result<(), Failure> {
+        // The error stream may be closed.
         let _ = writeln!(
             stderr,
-            "smcx: {}: {}; {} octets sent, {} received",
+            "smcx: {}: {}; {} bytes sent, {} received",
             self.peer,
             self.carrier,
             grouped(self.sent),
@@ -76,7 +76,7 @@ pub(crate) fn problem(what: &str, error: &io::Error) -> Failure {
 /// `smcx connect`.
 ///
 /// # Errors
-/// What the user is to be told.
+/// A sentence for the user.
 pub fn connect(
     arguments: &ConnectArguments,
     stdout: &mut dyn Write,
@@ -91,14 +91,14 @@ pub fn connect(
     let stream = stream.map_err(|error| problem(&address, &error))?;
     // What is typed is not waited for when the peer has ended.
     let keyboard = io::stdin().is_terminal().then(Keyboard::default);
-    let from = keyboard.map_or(Source::Input, |keyboard| Source::Keyboard(keyboard.turn()));
-    talk(&stream, stdout, from).tell(stderr)
+    let from = keyboard.map_or(Source::Input, |keyboard| Source::Keyboard(keyboard.input()));
+    talk(&stream, stdout, from).print(stderr)
 }
 
 /// `smcx listen`.
 ///
 /// # Errors
-/// What the user is to be told.
+/// A sentence for the user.
 pub fn listen(
     arguments: &ListenArguments,
     stdout: &mut dyn Write,
@@ -109,7 +109,7 @@ pub fn listen(
     let means = Means::of(arguments.transport, &arguments.policy)?;
     let listener = Listener::bind(&means, &place);
     let listener = listener.map_err(|error| problem(&address, &error))?;
-    // On a terminal, a command that only waits looks as if it had hung.
+    // On a terminal, a command that only waits seems to hang.
     if arguments.verbose || io::stderr().is_terminal() {
         let at = listener
             .description(&place)
@@ -126,13 +126,13 @@ pub fn listen(
             .accept()
             .map_err(|error| problem(&address, &error))?;
         let from = match &keyboard {
-            Some(keyboard) => Source::Keyboard(keyboard.turn()),
+            Some(keyboard) => Source::Keyboard(keyboard.input()),
             None => Source::Input,
         };
-        let told = talk(&stream, stdout, from).tell(stderr);
-        match told {
+        let outcome = talk(&stream, stdout, from).print(stderr);
+        match outcome {
             // Without an output there is nothing to listen for.
-            told if !arguments.keep_open => return told,
+            outcome if !arguments.keep_open => return outcome,
             Err(failure @ Failure::Output(_)) => return Err(failure),
             Err(failure) => drop(writeln!(stderr, "smcx: {failure}")),
             Ok(()) => {}
@@ -142,24 +142,24 @@ pub fn listen(
 
 /// Where a connection has from what it sends.
 enum Source {
-    /// All of the standard input: the peer may still take it when it has nothing to say
+    /// All of the standard input: the peer may still take it when it has nothing to send
     /// any more.
     Input,
-    /// What somebody types, who is not waited for at the end.
-    Keyboard(Turn),
+    /// Typed input, which is not waited for at the end.
+    Keyboard(Input),
 }
 
 /// Copies the standard streams to and from a connection until it ends.
 fn talk(stream: &Stream, stdout: &mut dyn Write, from: Source) -> Ended {
-    let turn = match &from {
+    let input = match &from {
         Source::Input => None,
-        Source::Keyboard(turn) => Some(turn.clone()),
+        Source::Keyboard(input) => Some(input.clone()),
     };
     let writing = stream.clone();
     let sending = thread::spawn(move || {
         let sent = match from {
             Source::Input => copy(&mut io::stdin().lock(), &mut &writing, &writing.0.sent),
-            Source::Keyboard(mut turn) => copy(&mut turn, &mut &writing, &writing.0.sent),
+            Source::Keyboard(mut input) => copy(&mut input, &mut &writing, &writing.0.sent),
         };
         let sent = sent.map_err(|broken| match broken {
             Broken::From(error) => {
@@ -176,8 +176,8 @@ fn talk(stream: &Stream, stdout: &mut dyn Write, from: Source) -> Ended {
         Broken::From(error) => Trouble::Connection(error),
         Broken::To(error) => Trouble::Output(error),
     });
-    match turn {
-        Some(turn) => turn.end(),
+    match input {
+        Some(input) => input.end(),
         None if outcome.is_ok() => outcome = sending.join().unwrap_or(Ok(())),
         // It may wait for the standard input, and ends with the process then.
         None => {}
@@ -216,13 +216,13 @@ fn execute(
         }
     });
     for ended in reports {
-        let told = match ended {
-            Ok(ended) => ended.tell(stderr),
+        let outcome = match ended {
+            Ok(ended) => ended.print(stderr),
             Err(error) => return Err(problem("accept", &error)),
         };
-        match told {
+        match outcome {
             Err(failure) if keep_open => drop(writeln!(stderr, "smcx: {failure}")),
-            told => told?,
+            outcome => outcome?,
         }
     }
     Ok(())
@@ -251,7 +251,7 @@ fn serve(stream: &Stream, command: &str) -> Ended {
             Broken::From(error) | Broken::To(error) => error,
         });
         let outcome = copied.and_then(|()| stream.end());
-        // However it ends, nobody else waits for the command.
+        // However it ends, nothing else waits for the command.
         child.wait().and(outcome)
     });
     stream.ended(outcome.map_err(Trouble::Connection))

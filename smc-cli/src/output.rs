@@ -13,7 +13,7 @@ pub enum Failure {
     Output(io::Error),
     /// Anything else, as one sentence.
     Problem(String),
-    /// A file that nothing can be said about, as one sentence.
+    /// A file that cannot be analysed: one sentence.
     Unusable(String),
     /// Arguments that do not fit each other, as one sentence.
     Usage(String),
@@ -47,7 +47,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// What the operating system says, without its error number.
+/// Message of the operating system, without its error number.
 #[must_use]
 pub fn reason(error: &io::Error) -> String {
     let text = error.to_string();
@@ -139,7 +139,7 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
-/// A number of octets in the unit that suits it.
+/// A number of bytes in the unit that suits it.
 #[must_use]
 pub fn size(octets: u64) -> String {
     let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
@@ -149,7 +149,7 @@ pub fn size(octets: u64) -> String {
             format!("{} {unit}", octets >> shift)
         }
         Some((unit, shift)) => format!("{:.1} {unit}", octets as f64 / f64::from(1 << shift)),
-        None if octets == 1 => "1 octet".to_owned(),
-        None => format!("{octets} octets"),
+        None if octets == 1 => "1 byte".to_owned(),
+        None => format!("{octets} bytes"),
     }
 }

@@ -35,7 +35,7 @@ struct Passed {
 enum Outcome {
     /// The target was reached.
     Carried(Box<Carried>),
-    /// It was not.
+    /// The connection was not made.
     Unreached(io::Error),
     /// No connection could be accepted.
     NotAccepted(io::Error),
@@ -55,7 +55,7 @@ pub fn run(
         .build()
         .map_err(|error| problem("proxy", &error))?;
     let outcome = runtime.block_on(serve(arguments, stdout, stderr));
-    // What is still under way was cut off.
+    // What is still in flight was cut off.
     runtime.shutdown_background();
     outcome
 }
@@ -240,7 +240,7 @@ fn line(passed: &Passed) -> String {
         Outcome::NotAccepted(error) => format!("{client}: {}", crate::output::reason(error)),
         Outcome::Carried(carried) => {
             let mut line = format!(
-                "{client}: from {}, to {}; {} octets there, {} back",
+                "{client}: from {}, to {}; {} bytes there, {} back",
                 carried.from,
                 carried.to,
                 grouped(carried.there),

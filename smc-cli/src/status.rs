@@ -48,7 +48,7 @@ const OF_COMMANDS: &[(&str, &[Status])] = &[
     (
         "demo",
         &[
-            ("0", "every octet arrived"),
+            ("0", "every byte arrived"),
             ("1", "the transfer ended early, or another problem"),
             USAGE,
         ],
@@ -142,7 +142,7 @@ pub(crate) fn of(path: &str) -> Vec<Status> {
     own.map_or_else(|| vec![SUCCESS, PROBLEM, USAGE], |(_, list)| list.to_vec())
 }
 
-/// The statuses as they stand below the help of a command.
+/// The statuses as they are listed below the help of a command.
 fn text(path: &str) -> String {
     let lines = of(path);
     let width = lines.iter().map(|(code, _)| code.len()).max().unwrap_or(0);

@@ -181,7 +181,7 @@ impl Attempt {
             None => (place, socket),
         };
         let called = if may_pair {
-            let call = Call::announce(&socket, to, gids, shard.patience);
+            let call = Call::announce(&socket, to, gids, shard.pairing_timeouts);
             call.ok().flatten()
         } else {
             None

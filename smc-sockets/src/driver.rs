@@ -181,7 +181,7 @@ impl Driver {
                 Told::Device => {
                     let mut state = shard.lock();
                     if state.keeps_driver(&shard) {
-                        state.transports.ism.device_mut().heed();
+                        state.transports.ism.device_mut().note_readable();
                     }
                 }
                 Told::Rnics => {
@@ -275,7 +275,7 @@ impl Driver {
         let asks = |_: &&mut _| permitted && full.is_none();
         let answer = rendezvous.as_mut().filter(asks).and_then(|rendezvous| {
             let reach = |peer: &_| shard.lock().transports.ism.device_mut().reach(peer);
-            rendezvous.answer(&tcp, reach, &shard.patience)
+            rendezvous.answer(&tcp, reach, &shard.pairing_timeouts)
         });
         drop(rendezvous);
         self.calls_taken();
@@ -428,7 +428,7 @@ pub(crate) fn look(
     let may_call = permitted && full.or(shard.memory_limit()).is_none();
     let answer = gids.filter(|_| may_call).and_then(|gids| {
         let reach = |peer: &_| shard.lock().transports.ism.device_mut().reach(peer);
-        Answer::call_back(tcp, gids, reach, &shard.patience)
+        Answer::call_back(tcp, gids, reach, &shard.pairing_timeouts)
     });
     if let Some(answer) = answer {
         return Ok(Stage::Asked(answer));

@@ -69,7 +69,7 @@ struct Call<'a> {
 impl Call<'_> {
     #[inline(always)]
     fn tell(&mut self, signal: &smc_proto::command::Signal) {
-        self.rings |= self.memory.tell(signal);
+        self.rings |= self.memory.write_signal(signal);
     }
 }
 
@@ -162,7 +162,7 @@ impl Lent {
     #[inline(always)]
     fn look_once(&mut self) -> PollOutcome {
         let mut head = [0; 32];
-        if !self.memory.look(&mut head) {
+        if !self.memory.poll_head(&mut head) {
             return PollOutcome::Nothing;
         }
         match self.connection.handle_signal(&head) {

@@ -203,7 +203,7 @@ pub use smc_proto::event::FallbackReason;
 #[cfg(target_os = "linux")]
 pub use smc_proto::version::{Technology, Terms};
 #[cfg(target_os = "linux")]
-pub use smc_transport_ism::shared::pairing::Patience;
+pub use smc_transport_ism::shared::pairing::PairingTimeouts;
 
 #[cfg(any(not(target_os = "linux"), test))]
 #[cfg_attr(

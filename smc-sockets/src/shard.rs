@@ -48,7 +48,7 @@ use smc_proto::storage::{Limits, Owned};
 use smc_proto::time::Instant;
 use smc_proto::wire::types::{BufferSize, Eid, Mac, PeerId};
 use smc_transport_ism::device::MAX_DMB_LEN;
-use smc_transport_ism::shared::pairing::{Callers, Patience};
+use smc_transport_ism::shared::pairing::{Callers, PairingTimeouts};
 use smc_transport_ism::shared::{Device, SpinBudget, file_size_limit, mapping_limit};
 
 use crate::asking::Asking;
@@ -88,7 +88,7 @@ pub(crate) struct Shard {
     origin: std::time::Instant,
     /// The same by the clock of [`Self::coarse`].
     coarse_origin: i64,
-    pub(crate) patience: Patience,
+    pub(crate) pairing_timeouts: PairingTimeouts,
     /// Longest look of a thread that waits.
     pub(crate) spin: Duration,
     /// Connections the endpoint has room for.
@@ -236,12 +236,12 @@ impl Shard {
         );
         let descriptors = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
         let pairs = !alone && asking.policy.transport(Transport::Ism).is_ok();
-        let patience = Patience {
+        let pairing_timeouts = PairingTimeouts {
             grace: asking
                 .policy
                 .pairing_grace
-                .unwrap_or(settings.patience.grace),
-            ..settings.patience
+                .unwrap_or(settings.pairing_timeouts.grace),
+            ..settings.pairing_timeouts
         };
         let mut state = State::new(engine, transports, driver_waker.clone());
         state.publish_stack(connections, dmb, pairs);
@@ -254,7 +254,7 @@ impl Shard {
             driver_waker,
             origin: std::time::Instant::now(),
             coarse_origin: nanoseconds(ClockId::Monotonic),
-            patience,
+            pairing_timeouts,
             spin,
             room: AtomicUsize::new(connections),
             peer_id,

@@ -18,7 +18,7 @@ use rustix::event::EventfdFlags;
 use smc_proto::event::CloseReason;
 use smc_proto::id::ConnId;
 use smc_proto::version::Technology;
-use smc_transport_ism::shared::{Call, SpinBudget};
+use smc_transport_ism::shared::{SpinBudget, WakeHandle};
 use smc_view::Role;
 
 use crate::carrier::Carrier;
@@ -60,7 +60,7 @@ pub(crate) struct Socket {
     /// Threads that sleep until something becomes of it.
     sleepers: AtomicUsize,
     /// Wakes them.
-    pub(crate) call: Call,
+    pub(crate) wake_handle: WakeHandle,
     spin: Mutex<SpinBudget>,
     /// Its data path, while the endpoint has lent it.
     pub(crate) lane: Lane,
@@ -134,7 +134,7 @@ impl Socket {
             readiness: OnceLock::new(),
             waiters: Waiters::default(),
             sleepers: AtomicUsize::new(0),
-            call: Call::new(),
+            wake_handle: WakeHandle::new(),
             spin: Mutex::new(SpinBudget::new(spin)),
             lane: Lane::default(),
             lull: AtomicU32::new(0),
@@ -394,7 +394,7 @@ impl Socket {
 
     fn wake(&self) {
         if self.sleepers.load(Ordering::Relaxed) > 0 {
-            self.call.make();
+            self.wake_handle.wake();
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use smc_transport_ism::shared::Gids;
-use smc_transport_ism::shared::pairing::{self, Patience};
+use smc_transport_ism::shared::pairing::{self, PairingTimeouts};
 
 use crate::carrier::{Cause, WhyTcp};
 use crate::driver;
@@ -32,8 +32,8 @@ pub struct Settings {
     pub buffer: Option<u32>,
     /// How long to wait for the other process while a connection begins: on a machine
     /// with little time to spare, more patience makes more connections SMC.
-    /// The policy's `pairing-grace` comes before [`Patience::grace`].
-    pub patience: Patience,
+    /// The policy's `pairing-grace` comes before [`PairingTimeouts::grace`].
+    pub pairing_timeouts: PairingTimeouts,
     /// Longest that a thread which waits for a stream looks whether it must still wait,
     /// before it sleeps: a wake costs more than a look, and a look costs a core. It looks
     /// only as long as that has paid lately, and not at all on a machine with one core.
@@ -51,7 +51,7 @@ impl Default for Settings {
         Self {
             connections: 2048,
             buffer: None,
-            patience: Patience::default(),
+            pairing_timeouts: PairingTimeouts::default(),
             spin: Duration::from_micros(100),
             policy: Policy::default(),
             marks: None,

@@ -247,7 +247,7 @@ fn sleep<'a>(
     time: Option<Duration>,
     happened: impl FnOnce(&mut State) -> bool,
 ) -> (Locked<'a>, bool) {
-    let made = socket.call.made();
+    let made = socket.wake_handle.count();
     socket.sleeper(true);
     state.sleeper(true);
     // What RNICs tell, the driver hears.
@@ -262,11 +262,11 @@ fn sleep<'a>(
     if !interrupted && !happened(&mut state) {
         drop(state);
         match &words {
-            Some(words) => match words.sleep(&socket.call, made, time) {
+            Some(words) => match words.wait(&socket.wake_handle, made, time) {
                 Ok(by_signal) => interrupted = by_signal,
                 Err(_) => wordless = true,
             },
-            None => interrupted = socket.call.sleep(made, time),
+            None => interrupted = socket.wake_handle.wait(made, time),
         }
         state = shard.lock_for(socket);
     }

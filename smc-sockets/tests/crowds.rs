@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use common::{listener, silent, stack};
 use rustix::net::{AddressFamily, SocketType};
-use smc_sockets::{Patience, Settings, SmcListener, SmcStream, Stack};
+use smc_sockets::{PairingTimeouts, Settings, SmcListener, SmcStream, Stack};
 use smc_transport_ism::device::Gid128;
 use smc_transport_ism::shared::pairing::Call;
 
@@ -50,14 +50,14 @@ fn who_was_in_the_way_of_others_and_goes_leaves_it_free() {
 #[test]
 fn a_client_that_calls_and_does_not_go_on_is_accepted_as_plain_tcp() {
     let mut settings = Settings::default();
-    settings.patience.go = Duration::from_millis(100);
+    settings.pairing_timeouts.go = Duration::from_millis(100);
     let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
     let listener = SmcListener::on(&Stack::with(settings).unwrap(), tcp).unwrap();
     let address = listener.local_addr().unwrap();
     let accepted = accepts(listener);
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     let gid = Gid128 { gid: 1, ext: 2 };
-    let call = Call::announce(&socket, address, gid, Patience::default()).unwrap();
+    let call = Call::announce(&socket, address, gid, PairingTimeouts::default()).unwrap();
     assert!(call.is_some(), "there is a name to call");
     rustix::net::connect(&socket, &address).unwrap();
     let mut client = TcpStream::from(socket);
@@ -69,7 +69,7 @@ fn a_client_that_calls_and_does_not_go_on_is_accepted_as_plain_tcp() {
 #[test]
 fn patience_has_no_end_if_so_wanted() {
     let mut settings = Settings::default();
-    settings.patience = Patience {
+    settings.pairing_timeouts = PairingTimeouts {
         accept: Duration::MAX,
         grace: Duration::MAX,
         go: Duration::MAX,

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, setrlimit};
 use smc_sockets::tokio::{SmcListener, SmcStream};
-use smc_sockets::{EventLoop, Patience, Settings, Stack};
+use smc_sockets::{EventLoop, PairingTimeouts, Settings, Stack};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const ROLE: &str = "SMC_SOCKETS_DESCRIPTORS_ROLE";
@@ -46,7 +46,7 @@ fn process() {
 fn stack() -> Stack {
     const LONG: Duration = Duration::from_secs(30);
     let mut settings = Settings::default();
-    settings.patience = Patience {
+    settings.pairing_timeouts = PairingTimeouts {
         accept: LONG,
         grace: LONG,
         go: LONG,

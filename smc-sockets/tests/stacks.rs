@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use common::{listener, possessions, settles, stack};
 use rustix::net::{AddressFamily, SocketType};
-use smc_sockets::{Patience, SmcListener, SmcStream};
+use smc_sockets::{PairingTimeouts, SmcListener, SmcStream};
 use smc_transport_ism::device::Gid128;
 use smc_transport_ism::shared::pairing::Call;
 
@@ -82,7 +82,7 @@ fn call_and_go(listener: &SmcListener) {
     let (family, kind) = (AddressFamily::INET, SocketType::STREAM);
     let socket = rustix::net::socket(family, kind, None).unwrap();
     let gid = Gid128 { gid: 5, ext: 5 };
-    let call = Call::announce(&socket, address, gid, Patience::default()).unwrap();
+    let call = Call::announce(&socket, address, gid, PairingTimeouts::default()).unwrap();
     let call = call.expect("somebody to call");
     // The call is taken in with the next connection.
     let plain = TcpStream::connect(address).unwrap();

@@ -1,11 +1,11 @@
-//! An ISM device as the engine's: commands in, completions out, and octets to and from
-//! the buffers that the engine names.
+//! Binding of an ISM device to an engine: commands in, completions out, and bytes to and
+//! from the buffers that the engine names.
 //!
 //! ```text
 //!   Endpoint ── IsmCommand ──► Binding::execute ──► IsmDevice
 //!            ◄─ IsmCompletion ─ Binding::poll ◄────── IsmReport
-//!   application ── octets ──► fill ──► the peer's DMB, or memory to move from
-//!               ◄─ octets ─── take ◄── a DMB of this side
+//!   application ── bytes ──► fill ──► the peer's DMB, or memory to move from
+//!               ◄─ bytes ─── take ◄── a DMB of this side
 //! ```
 //!
 //! What the device cannot do at once ([`IsmError::Busy`]) is tried again by each
@@ -81,19 +81,19 @@ impl<D: IsmDevice> Binding<D> {
         }
     }
 
-    /// Whether a buffer has memory here, or is bound to some.
+    /// Whether a buffer has memory in this binding, or is bound to a peer's DMB.
     #[must_use]
     pub fn holds(&self, buffer: BufferId) -> bool {
         self.buffers.holds(buffer)
     }
 
-    /// How many buffers the engine has not given back yet.
+    /// Number of buffers that the engine has not given back yet.
     #[must_use]
     pub fn buffers_in_use(&self) -> usize {
         self.buffers.len()
     }
 
-    /// What a send buffer is bound to.
+    /// The DMB of a peer to which a send buffer is bound.
     #[must_use]
     pub fn remote(&self, buffer: BufferId) -> Option<RemoteDmb> {
         self.buffers.remote(buffer).ok()
@@ -117,13 +117,13 @@ impl<D: IsmDevice> Binding<D> {
         &mut self.device
     }
 
-    /// How peers name the device.
+    /// Name of the device in CLC messages.
     #[must_use]
     pub fn gid(&self) -> IsmGid {
         self.name_of(self.device.facts().gid)
     }
 
-    /// How peers name a device that has this GID.
+    /// Name in CLC messages of a device that has this GID.
     #[must_use]
     pub fn named(&self, gid: Gid128) -> IsmGid {
         self.name_of(gid)
@@ -203,7 +203,7 @@ impl<D: IsmDevice> Binding<D> {
         }
     }
 
-    /// Whether [`Self::poll`] has something to give without asking the device.
+    /// Whether [`Self::poll`] has a completion to return without polling the device.
     #[must_use]
     pub fn has_answers(&self) -> bool {
         !self.answers.is_empty()
@@ -222,7 +222,7 @@ impl<D: IsmDevice> Binding<D> {
             };
             match self.control(command) {
                 Ok(answer) => self.answers.extend(answer),
-                // What one peer keeps busy keeps no other waiting.
+                // A command that one peer keeps busy delays no other.
                 Err(IsmError::Busy) => self.deferred.push_back(command),
                 Err(_) => self.answers.extend(refusal(command)),
             }
@@ -239,8 +239,8 @@ impl<D: IsmDevice> Binding<D> {
         let remote = self.buffers.remote(buffer)?;
         let mut at = offset;
         for segment in source {
-            let octets = self.buffers.source(buffer, segment)?;
-            self.device.move_data(remote, 0, at, octets)?;
+            let bytes = self.buffers.source(buffer, segment)?;
+            self.device.move_data(remote, 0, at, bytes)?;
             at = at.checked_add(segment.length).ok_or(IsmError::Bounds)?;
         }
         Ok(())
@@ -254,15 +254,15 @@ impl<D: IsmDevice> Binding<D> {
         }
     }
 
-    /// Copies octets into free space of a send buffer, which may be the peer's memory:
-    /// how many fitted. For
+    /// Copies bytes into free space of a send buffer, which may be the peer's memory, and
+    /// returns how many fitted. For
     /// [`ConnMut::write`](smc_proto::endpoint::ConnMut::write).
     ///
     /// # Errors
     /// [`IsmDevice::move_data`] fails: the peer's memory is gone, and soon the connection.
     #[inline(always)]
-    pub fn fill(&mut self, space: &BufferSpans, octets: &[u8]) -> Result<u32, IsmError> {
-        let mut left = octets;
+    pub fn fill(&mut self, space: &BufferSpans, bytes: &[u8]) -> Result<u32, IsmError> {
+        let mut left = bytes;
         for segment in space.segments {
             let (now, rest) = left.split_at(left.len().min(segment.length as usize));
             if now.is_empty() {
@@ -275,29 +275,29 @@ impl<D: IsmDevice> Binding<D> {
             left = rest;
         }
         // At most the length of a buffer.
-        Ok((octets.len() - left.len()) as u32)
+        Ok((bytes.len() - left.len()) as u32)
     }
 
     /// Executes what [`Endpoint::write_and_signal`](smc_proto::endpoint::Endpoint::write_and_signal)
-    /// gave, as [`Self::execute`] does [`IsmCommand::Signal`].
+    /// returned, as [`Self::execute`] does [`IsmCommand::Signal`].
     #[inline(always)]
-    pub fn tell(&mut self, signal: &Signal) {
+    pub fn write_signal(&mut self, signal: &Signal) {
         let Signal { conn, buffer, cdc } = signal;
         if !self.owes_failure(*conn) {
             self.signal(*conn, *buffer, &cdc.emit(Endianness::NATIVE));
         }
     }
 
-    /// Reads the head of a DMB: whether there may be anything new. For
+    /// Reads the head of a DMB, and returns whether there may be anything new. For
     /// [`Endpoint::poll_dmb`](smc_proto::endpoint::Endpoint::poll_dmb).
     #[inline(always)]
-    pub fn look(&self, buffer: BufferId, head: &mut [u8; CDC_ISM_LENGTH]) -> bool {
+    pub fn poll_head(&self, buffer: BufferId, head: &mut [u8; CDC_ISM_LENGTH]) -> bool {
         // What was to be reported before comes first.
         let dmb = self.buffers.dmb(buffer).filter(|_| self.answers.is_empty());
-        dmb.is_some_and(|dmb| self.device.look(dmb, head))
+        dmb.is_some_and(|dmb| self.device.poll_head(dmb, head))
     }
 
-    /// Copies readable octets out of a DMB: how many fitted. For
+    /// Copies readable bytes out of a DMB, and returns how many fitted. For
     /// [`ConnMut::read`](smc_proto::endpoint::ConnMut::read).
     ///
     /// # Errors
@@ -321,8 +321,8 @@ impl<D: IsmDevice> Binding<D> {
 
 #[cfg(target_os = "linux")]
 impl Binding<crate::shared::Device> {
-    /// The memory of a connection that receives in one buffer and writes to another, for who
-    /// uses it beside the device. `None` unless both are DMBs.
+    /// The memory of a connection that receives in one buffer and writes to another, for a thread
+    /// that uses it beside the device. `None` unless both are DMBs.
     #[must_use]
     pub fn lane(&self, receive: BufferId, send: BufferId) -> Option<crate::shared::Lane> {
         let dmb = self.buffers.dmb(receive)?;

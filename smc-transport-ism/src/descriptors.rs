@@ -18,7 +18,7 @@ pub struct Keeper {
     /// Runs a function, which makes no call that waits, while descriptors can be received.
     pub receive: fn(&mut dyn FnMut()),
     /// Notes whether the calling thread runs code of this library, and returns what was noted
-    /// before: a thread that sleeps holds no lock, and does not count as running it.
+    /// before: a thread that waits holds no lock, and does not count as running it.
     pub runs: fn(bool) -> bool,
 }
 
@@ -32,7 +32,7 @@ pub fn set_keeper(keeper: Keeper) {
 /// Makes a descriptor that lasts, by the keeper if there is one.
 ///
 /// # Errors
-/// Those of the function; [`rustix::io::Errno::MFILE`] if no descriptor is left.
+/// Errors of the function; [`rustix::io::Errno::MFILE`] if no descriptor is left.
 pub fn keep(make: impl FnOnce() -> Result<OwnedFd>) -> Result<OwnedFd> {
     let Some(keeper) = KEEPER.get() else {
         return make();
@@ -61,7 +61,8 @@ pub fn begin_thread() {
     }
 }
 
-/// Sleeps: what a handler of a signal does meanwhile is not done in the midst of this library.
+/// Runs a function that waits in the kernel: what a handler of a signal does meanwhile does not
+/// count as done inside this library.
 pub(crate) fn sleep<T>(sleep: impl FnOnce() -> T) -> T {
     let Some(keeper) = KEEPER.get() else {
         return sleep();

@@ -19,8 +19,8 @@
 //! 1. Nothing blocks. What cannot be done now is [`IsmError::Busy`].
 //! 2. A move writes inside one DMB or not at all; `offset + length` is added in 64
 //!    bits.
-//! 3. Moves to one DMB take effect in the order of the calls. Whoever was notified of a
-//!    signal sees every octet moved before it.
+//! 3. Moves to one DMB take effect in the order of the calls. A thread that was notified
+//!    of a signal sees every byte moved before it.
 //! 4. A signal is never lost; several before a [`IsmDevice::poll`] may be reported once.
 //! 5. A DMB is zero when its token is reported, and no earlier attachment writes it.
 //! 6. Only the peer a DMB was registered for can move to it. Others, and unknown
@@ -30,7 +30,7 @@
 //!    [`IsmError::Stale`].
 //! 8. A peer that goes away is reported once, after everything it sent before.
 //!
-//! Every number a peer chose has been checked before it is reported; the octets in a
+//! Every number a peer chose has been checked before it is reported; the bytes in a
 //! DMB have not, and may change while they are read.
 
 mod error;
@@ -42,16 +42,16 @@ use crate::slots::Key;
 pub use error::IsmError;
 pub(crate) use error::{check_bounds, check_cdc_bounds, check_len, element_bit};
 
-/// Octets of a CDC message at the head of a DMB.
+/// Bytes of a CDC message at the head of a DMB.
 pub const CDC_LEN: usize = 32;
 
-/// A DMB's length is a multiple of this, in octets.
+/// A DMB's length is a multiple of this, in bytes.
 pub const DMB_GRANULE: u32 = 4096;
 
-/// Longest DMB SMC-D can name, in octets.
+/// Longest DMB SMC-D can name, in bytes.
 pub const MAX_DMB_LEN: u32 = 1 << 20;
 
-/// A CDC message as it lies in memory: host byte order, two cursors of eight octets.
+/// A CDC message as it lies in memory: host byte order, two cursors of eight bytes.
 pub type Cdc = [u8; CDC_LEN];
 
 /// The address of an ISM device: 64 bits, and 64 more where the device emulates ISM.
@@ -127,7 +127,7 @@ pub struct DeviceFacts {
     pub gid: Gid128,
     /// The channel identifier: devices reach each other only if theirs are equal.
     pub chid: u16,
-    /// Longest DMB, in octets.
+    /// Longest DMB, in bytes.
     pub max_dmb_len: u32,
     /// Most DMBs registered at a time.
     pub max_dmbs: u32,
@@ -153,7 +153,7 @@ pub enum EventKind {
 pub struct DeviceEvent {
     /// What it is about.
     pub kind: EventKind,
-    /// Whose it is, or which DMB's; see [`EventKind`].
+    /// GID of the peer, or token of the DMB, that the event is about; see [`EventKind`].
     pub token: u64,
     /// The peer in full, if a peer is what it is about.
     pub peer: Option<Gid128>,
@@ -204,7 +204,7 @@ pub enum IsmReport {
         dmb: Dmb,
         /// The elements signalled, element 0 the highest bit.
         mask: u16,
-        /// The first octets of the DMB, read once, each cursor in one piece, the
+        /// The first bytes of the DMB, read once, each cursor in one piece, the
         /// consumer cursor with the flags before the producer cursor.
         cdc: Cdc,
     },
@@ -227,13 +227,13 @@ pub enum IsmReport {
 
 /// An ISM device. See the [module](self) for the contract.
 ///
-/// One caller at a time: a device is not shared, it belongs to whoever drives the
+/// One caller at a time: a device is not shared, it belongs to the thread that drives the
 /// engine.
 pub trait IsmDevice {
-    /// What does not change.
+    /// Properties of the device that do not change.
     fn facts(&self) -> DeviceFacts;
 
-    /// Makes `len` octets, all zero, which only `peer` may write.
+    /// Makes `len` bytes, all zero, which only `peer` may write.
     ///
     /// # Errors
     /// [`IsmError::Length`], [`IsmError::Unreachable`], [`IsmError::Vlan`],
@@ -256,15 +256,15 @@ pub trait IsmDevice {
     /// until that is reported to it. Signals that were not reported yet are forgotten.
     ///
     /// # Errors
-    /// [`IsmError::Stale`]; [`IsmError::Unsupported`] unless a device says otherwise:
+    /// [`IsmError::Stale`]; [`IsmError::Unsupported`] unless the device can do that:
     /// then another DMB is to be registered.
     fn clear_dmb(&mut self, dmb: Dmb) -> Result<(), IsmError> {
         let _ = dmb;
         Err(IsmError::Unsupported)
     }
 
-    /// Makes `peer`'s DMB, which has `len` octets as the peer says, ready to be moved
-    /// to.
+    /// Makes `peer`'s DMB, which has `len` bytes by the peer's message, ready to be
+    /// moved to.
     ///
     /// # Errors
     /// [`IsmError::Unreachable`] without such a peer; [`IsmError::Token`] if it has no
@@ -351,21 +351,27 @@ pub trait IsmDevice {
     /// The next report, if there is one.
     fn poll(&mut self) -> Option<IsmReport>;
 
-    /// Copies octets out of a DMB of this device. The peer may write meanwhile.
+    /// Copies bytes out of a DMB of this device. The peer may write meanwhile.
     ///
     /// # Errors
     /// [`IsmError::Bounds`], [`IsmError::Stale`].
     fn read(&self, dmb: Dmb, offset: u32, into: &mut [u8]) -> Result<(), IsmError>;
 
     /// Reads the CDC message at the head of a DMB of this device, as
-    /// [`IsmReport::Signalled`] has it, for who waits for this DMB alone and looks where
-    /// the message arrives: whether it may be another than the last that was looked at or
-    /// reported, and no report stands before it. A report of it may still come. A device
-    /// that can only be observed by reports always returns false.
+    /// [`IsmReport::Signalled`] has it, for a thread that waits for this DMB alone. Returns
+    /// whether the message may be another than the last that was polled or reported, and no
+    /// report stands before it. A report of it may still come. A device that can only be
+    /// observed by reports always returns false.
     #[inline]
-    fn look(&self, dmb: Dmb, into: &mut Cdc) -> bool {
+    fn poll_head(&self, dmb: Dmb, into: &mut Cdc) -> bool {
         let _ = (dmb, into);
         false
+    }
+
+    /// Old name of [`Self::poll_head`].
+    #[deprecated(note = "renamed to `poll_head`")]
+    fn look(&self, dmb: Dmb, into: &mut Cdc) -> bool {
+        self.poll_head(dmb, into)
     }
 
     /// Reads the CDC message at `offset`, a multiple of 8, each cursor in one piece.

@@ -1,8 +1,8 @@
-//! Doorbells: how one process notifies another of a CDC message in a DMB, and sleeps while
-//! there is none.
+//! Doorbells: how one process notifies another of a CDC message in a DMB, and waits in the
+//! kernel while there is none.
 //!
-//! Each side of a channel has [`Bells`] that it alone writes; the other maps them for
-//! reading only. So every word has one writer, ringing takes plain stores and a fence, and
+//! Each side of a channel has [`Doorbells`] that it alone writes; the other maps them for
+//! reading only. So every machine word has one writer, ringing takes plain stores and a fence, and
 //! no process can silence a peer's doorbells or hold it up.
 //!
 //! ```text
@@ -13,12 +13,12 @@
 //!  fence                                seen = the ringer's wakes
 //!  listener parked, and not woken       parked = a new number, and where
 //!  since?  wake it:                     fence
-//!  a message through the socket, or     no top changed?  sleep at the socket, or
-//!  wakes = n+1 and a call to wake       while wakes = seen; then parked = not
-//!  sleepers at that word
+//!  a message through the socket, or     no top changed?  wait at the socket, or
+//!  wakes = n+1 and a futex wake         while wakes = seen; then parked = not
+//!  at that word
 //! ```
 //!
-//! The two fences make sleeping safe: of a ring and a parking that cross, either the
+//! The two fences make parking safe: of a ring and a parking that cross, either the
 //! ringer sees the parking or the listener sees the ring. While the listener spins,
 //! no system call is made.
 //!
@@ -89,14 +89,14 @@ const _: () = assert!(SLOTS <= 1 << SLOT_BITS);
 /// The bits of a generation that a word has.
 const GENERATION: u16 = (1 << GENERATION_BITS) - 1;
 
-/// Keeps what one side polls apart from what the other side writes: two lines of most
+/// A value that keeps what one side polls apart from what the other side writes: two lines of most
 /// processors, because they fetch them in pairs.
 #[repr(C, align(128))]
 struct Line<T>(T);
 
 /// Words that one side writes and the other reads: the first page.
 #[repr(C)]
-pub(crate) struct Bells {
+pub(crate) struct Doorbells {
     parked: Line<AtomicU64>,
     wakes: Line<AtomicU32>,
     /// One for each near group, and one for all further groups.
@@ -137,7 +137,7 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// Stands for the generation that the slot has now. No word has it.
+    /// Matches every generation of a slot. No ring's word has this value.
     const ANY: u16 = u16::MAX;
 
     /// A slot and its generation, of which a word has the low bits.
@@ -169,7 +169,7 @@ fn top_of(slot: u32) -> usize {
     (slot as usize / GROUP).min(NEAR)
 }
 
-impl Bells {
+impl Doorbells {
     #[cfg(any(test, loom))]
     pub(crate) fn new() -> Self {
         let word = |_| AtomicU64::new(0);
@@ -227,108 +227,110 @@ impl Bells {
         }
     }
 
-    /// Begins a spell of sleep. After this, what the peers' bells said must be looked
-    /// at once more before sleeping.
+    /// Announces to the ringer that this side is about to wait, in a new park epoch. The caller
+    /// polls the peer's doorbells once more after this, and only then waits.
     //= SHM-026
-    pub(crate) fn park(&self, at: Bed) {
+    pub(crate) fn park(&self, at: ParkTarget) {
         let place = match at {
-            Bed::Socket => PARKED,
-            Bed::Word => PARKED | AT_WORD,
+            ParkTarget::Socket => PARKED,
+            ParkTarget::FutexWord => PARKED | AT_FUTEX_WORD,
         };
-        let spell = (self.spell() | STATES).wrapping_add(1);
-        self.parked.0.store(spell | place, Ordering::Relaxed);
+        let epoch = (self.park_epoch() | STATES).wrapping_add(1);
+        self.parked.0.store(epoch | place, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
-    /// Ends it.
+    /// Announces to the ringer that this side polls again.
     pub(crate) fn unpark(&self) {
-        let awake = self.spell() & !(PARKED | AT_WORD);
-        self.parked.0.store(awake, Ordering::Relaxed);
+        let unparked = self.park_epoch() & !(PARKED | AT_FUTEX_WORD);
+        self.parked.0.store(unparked, Ordering::Relaxed);
     }
 
-    /// Lets the ringer do without rings for DMBs: until [`Self::park`] or
-    /// [`Self::stop_attending`], this side looks at the heads of its DMBs by itself. Not while it
-    /// is parked.
+    /// Asks the ringer not to ring for DMBs until [`Self::park`] or [`Self::restore_rings`]:
+    /// meanwhile this side polls the heads of its DMBs. Not to be called while parked.
     //= SHM-075
-    pub(crate) fn attend(&self) {
-        let attends = self.spell() | ATTENDS;
-        self.parked.0.store(attends, Ordering::Relaxed);
+    pub(crate) fn suppress_rings(&self) {
+        let flags = self.park_epoch() | NO_RINGS;
+        self.parked.0.store(flags, Ordering::Relaxed);
     }
 
-    /// Wants rings again. After this, the heads of all DMBs must be looked at once: what was
-    /// written there before was not rung for.
+    /// Asks the ringer to ring again. The caller polls the heads of all DMBs once after this:
+    /// what was written there before was not rung for.
     //= SHM-075
-    pub(crate) fn stop_attending(&self) {
-        let rings = self.spell() & !ATTENDS;
-        self.parked.0.store(rings, Ordering::Relaxed);
+    pub(crate) fn restore_rings(&self) {
+        let flags = self.park_epoch() & !NO_RINGS;
+        self.parked.0.store(flags, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
-    /// Whether this side, a listener, looks at the DMB by itself into which the caller has just
-    /// written, so that the caller need not ring.
+    /// Whether this side, a listener, polls the heads of its DMBs, so that the caller, which has
+    /// just written to one, need not ring.
     //= SHM-075
     #[inline]
-    pub(crate) fn attends(&self) -> bool {
-        if self.spell() & ATTENDS == 0 {
+    pub(crate) fn suppresses_rings(&self) -> bool {
+        if self.park_epoch() & NO_RINGS == 0 {
             return false;
         }
         // What was written is visible to a listener that wants rings before this.
         fence(Ordering::SeqCst);
-        self.spell() & ATTENDS != 0
+        self.park_epoch() & NO_RINGS != 0
     }
 
-    fn spell(&self) -> u64 {
+    /// Number and flags of this side's latest park.
+    fn park_epoch(&self) -> u64 {
         self.parked.0.load(Ordering::Relaxed)
     }
 
-    /// Where the peer sleeps while this holds what it has seen there.
+    /// Futex word at which the peer waits while its value is the one that the peer has seen.
     pub(crate) fn wakes(&self) -> &AtomicU32 {
         &self.wakes.0
     }
 
-    /// Changes it; the caller then calls who sleeps there.
+    /// Counts one more wake in the futex word; the caller then wakes the threads that wait there.
     pub(crate) fn count_wake(&self) {
         self.wakes.0.fetch_add(1, Ordering::Release);
     }
 }
 
-/// Where a listener sleeps.
+/// Where a listener waits while it is parked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Bed {
+pub(crate) enum ParkTarget {
     /// Until a message comes through the channel's socket.
     Socket,
     /// Until the ringer counts one more wake.
-    Word,
+    FutexWord,
 }
 
-/// Bits of the word that says whether and where a listener sleeps; above them, its spells
-/// are counted.
+/// Bit of the word `parked`: the listener waits. Above the flags that word counts the park
+/// epochs.
 const PARKED: u64 = 1;
-const AT_WORD: u64 = 2;
-/// It looks at the heads of its DMBs by itself, and wants no rings for them.
-const ATTENDS: u64 = 4;
-const STATES: u64 = PARKED | AT_WORD | ATTENDS;
+/// Bit of the word `parked`: the listener waits at the futex word.
+const AT_FUTEX_WORD: u64 = 2;
+/// Bit of the word `parked`: the listener polls the heads of its DMBs, and wants no rings.
+const NO_RINGS: u64 = 4;
+const STATES: u64 = PARKED | AT_FUTEX_WORD | NO_RINGS;
 
-/// Whom to wake: the ringer's side of parking.
+/// The ringer's side of parking: which park epoch of the listener was woken last.
 #[derive(Debug, Default)]
 pub(crate) struct Waker {
     woken: u64,
 }
 
 impl Waker {
-    /// Where, after a ring, the listener sleeps whom nobody has woken in this spell.
+    /// Where the listener waits that has to be woken after a ring: `None` if it is not parked, or
+    /// was woken in this park epoch already.
     //= SHM-026
-    pub(crate) fn must_wake(&mut self, listener: &Bells) -> Option<Bed> {
+    pub(crate) fn must_wake(&mut self, listener: &Doorbells) -> Option<ParkTarget> {
         fence(Ordering::SeqCst);
-        let spell = listener.spell();
-        if spell & PARKED == 0 || spell == self.woken {
+        let epoch = listener.park_epoch();
+        if epoch & PARKED == 0 || epoch == self.woken {
             return None;
         }
-        self.woken = spell;
-        Some(if spell & AT_WORD == 0 {
-            Bed::Socket
+        self.woken = epoch;
+        Some(if epoch & AT_FUTEX_WORD == 0 {
+            ParkTarget::Socket
         } else {
-            Bed::Word
+            ParkTarget::FutexWord
         })
     }
 }
@@ -354,12 +356,12 @@ pub(crate) struct Listener {
     /// Rings that were found together and not returned yet.
     found: VecDeque<Ring>,
     crowded: bool,
-    /// The top to be read next.
-    turn: usize,
+    /// Index of the top to be read next.
+    next_top: usize,
 }
 
-/// What a top brings.
-enum News {
+/// What has changed below a top since it was last read.
+enum TopChange {
     None,
     One(Ring),
     /// The groups and leaves show which.
@@ -374,15 +376,20 @@ impl Listener {
             leaves: Vec::new(),
             found: VecDeque::new(),
             crowded: false,
-            turn: 0,
+            next_top: 0,
         }
     }
 
     /// The next ring, of slots below `slots`.
     #[inline]
-    pub(crate) fn next(&mut self, bells: &Bells, pages: &impl Pages, slots: u32) -> Option<Ring> {
+    pub(crate) fn next(
+        &mut self,
+        bells: &Doorbells,
+        pages: &impl Pages,
+        slots: u32,
+    ) -> Option<Ring> {
         let found = self.found.pop_front();
-        found.or_else(|| self.look(bells, pages, slots))
+        found.or_else(|| self.poll_tops(bells, pages, slots))
     }
 
     /// Whether the last ring read was not the only one below its top by then.
@@ -391,18 +398,22 @@ impl Listener {
         self.crowded
     }
 
-    /// Reads the tops, each in its turn, up to the first that has changed.
+    /// Reads the tops round-robin up to the first that has changed.
     #[inline]
-    fn look(&mut self, bells: &Bells, pages: &impl Pages, slots: u32) -> Option<Ring> {
+    fn poll_tops(&mut self, bells: &Doorbells, pages: &impl Pages, slots: u32) -> Option<Ring> {
         let tops = (slots as usize).div_ceil(GROUP).min(NEAR + 1);
         for _ in 0..tops {
             // The one after the last that had changed: no top keeps rings of others waiting.
-            let at = if self.turn < tops { self.turn } else { 0 };
-            self.turn = at + 1;
+            let at = if self.next_top < tops {
+                self.next_top
+            } else {
+                0
+            };
+            self.next_top = at + 1;
             match self.compare(bells, at, slots) {
-                News::None => {}
-                News::One(ring) => return Some(ring),
-                News::Several => {
+                TopChange::None => {}
+                TopChange::One(ring) => return Some(ring),
+                TopChange::Several => {
                     self.search(bells, pages, at, slots);
                     if let Some(ring) = self.found.pop_front() {
                         return Some(ring);
@@ -413,17 +424,17 @@ impl Listener {
         None
     }
 
-    /// What a top says beyond what was read of it.
+    /// Compares a top with what was last read of it.
     #[inline]
-    fn compare(&mut self, bells: &Bells, at: usize, slots: u32) -> News {
+    fn compare(&mut self, bells: &Doorbells, at: usize, slots: u32) -> TopChange {
         let (Some(top), Some(before)) = (bells.tops.0.get(at), self.tops.get_mut(at)) else {
-            return News::None;
+            return TopChange::None;
         };
         // The acquire pairs with the ringer's release: whatever it moved before is
         // there for the reads behind this one.
         let now = top.load(Ordering::Acquire);
         if now == *before {
-            return News::None;
+            return TopChange::None;
         }
         let rings = now.wrapping_sub(*before) & COUNT;
         *before = now;
@@ -433,7 +444,7 @@ impl Listener {
         }
         let ring = Ring::named(now);
         if rings != 1 || top_of(ring.slot) != at {
-            return News::Several;
+            return TopChange::Several;
         }
         let group = (ring.slot as usize / GROUP).checked_sub(NEAR);
         if let Some(group) = group.and_then(|group| self.groups.get_mut(group)) {
@@ -444,9 +455,9 @@ impl Listener {
         match known.filter(|known| **known != now) {
             Some(known) => {
                 *known = now;
-                News::One(ring)
+                TopChange::One(ring)
             }
-            None => News::None,
+            None => TopChange::None,
         }
     }
 
@@ -460,7 +471,7 @@ impl Listener {
     /// Whether something rang below the last top, at last in a further page from number `pages`
     /// on, below `slots`.
     #[inline]
-    pub(crate) fn lacks_page(&self, bells: &Bells, pages: usize, slots: u32) -> bool {
+    pub(crate) fn lacks_page(&self, bells: &Doorbells, pages: usize, slots: u32) -> bool {
         let [.., before] = self.tops;
         let [.., top] = &bells.tops.0;
         let now = top.load(Ordering::Acquire);
@@ -474,7 +485,7 @@ impl Listener {
     /// Such a ring is in no leaf. It is in its group's word, which was written before the page was
     /// sent.
     //= SHM-071
-    pub(crate) fn add_rung_page(&mut self, bells: &Bells, page: usize, slots: u32) {
+    pub(crate) fn add_rung_page(&mut self, bells: &Doorbells, page: usize, slots: u32) {
         self.make_room(slots);
         let groups = bells.groups.0.iter().zip(&mut self.groups).enumerate();
         let mut changed = [None; OF_A_PAGE];
@@ -490,7 +501,7 @@ impl Listener {
 
     /// Finds what rang below a top.
     #[cold]
-    fn search(&mut self, bells: &Bells, pages: &impl Pages, top: usize, slots: u32) {
+    fn search(&mut self, bells: &Doorbells, pages: &impl Pages, top: usize, slots: u32) {
         if let Some(leaves) = bells.leaves.0.chunks(GROUP).nth(top) {
             return self.compare_leaves(top, leaves);
         }

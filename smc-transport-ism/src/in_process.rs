@@ -16,15 +16,15 @@
 //! let dmb = bob.register_dmb(16384, ann.facts().gid, None)?;
 //! let Some(IsmReport::DmbRegistered { token, .. }) = bob.poll() else { panic!() };
 //!
-//! // Ann, told the token, moves octets, then a CDC message with a signal.
+//! // Ann, who knows the token from a CLC message, moves bytes, then a CDC message with a signal.
 //! let remote = ann.attach_dmb(bob.facts().gid, token, 16384)?;
 //! ann.move_data(remote, 0, 32, b"hello")?;
 //! ann.move_cdc(remote, 0, 0, &[0xfe; 32], true)?;
 //!
 //! assert!(matches!(bob.poll(), Some(IsmReport::Signalled { mask: 0x8000, .. })));
-//! let mut octets = [0; 5];
-//! bob.read(dmb, 32, &mut octets)?;
-//! assert_eq!(&octets, b"hello");
+//! let mut bytes = [0; 5];
+//! bob.read(dmb, 32, &mut bytes)?;
+//! assert_eq!(&bytes, b"hello");
 //! # Ok::<(), smc_transport_ism::device::IsmError>(())
 //! ```
 

@@ -13,25 +13,25 @@
 //!              in_process            shared               pci
 //!           devices of one      processes of one     the s390 function,
 //!           program: plain      host: sealed memory  by VFIO: not tested
-//!           data, no time,      files, bells, a      with hardware
-//!           no threads          socket to sleep at
+//!           data, no time,      files, doorbells,    with hardware
+//!           no threads          a socket to wait at
 //! ```
 //!
 //! An ISM device lets a peer write into memory that was registered for it, a DMB
-//! (Direct Memory Buffer), and signal that it has. SMC-D is nothing but this: octets are
+//! (Direct Memory Buffer), and signal that it has. SMC-D is nothing but this: bytes are
 //! moved behind the DMB's head, and a CDC message with the cursors to its head.
 //!
-//! [`device::IsmDevice`] says what a device does and what every backend promises;
+//! [`device::IsmDevice`] specifies what a device does and what every backend guarantees;
 //! `tests/contract` holds all three to it. [`in_process`] works wherever Rust's
 //! standard library does; the others are for Linux.
 //!
-//! [`binding::Binding`] makes a device of any backend the engine's: it executes
-//! commands and says what the device reports in the engine's words.
+//! [`binding::Binding`] connects a device of any backend to an engine: it executes
+//! commands, and turns reports of the device into completions.
 //!
 //! Code that is not safe Rust is in `memory.rs`, which copies to and from memory that a
 //! peer writes, in `process.rs`, which keeps a number in a page that a fork empties, and in
 //! `sys.rs`, which makes system calls. Nowhere is there a
-//! reference to octets that another process may change.
+//! reference to bytes that another process may change.
 #![deny(unsafe_code)]
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
@@ -54,6 +54,8 @@ pub mod pci;
 #[cfg(all(target_os = "linux", not(loom)))]
 #[allow(unsafe_code)]
 pub mod process;
+#[cfg(all(target_os = "linux", not(loom)))]
+mod renamed;
 #[cfg(all(target_os = "linux", not(loom)))]
 pub mod shared;
 // The backends for Linux use more of it.

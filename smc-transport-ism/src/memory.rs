@@ -1,13 +1,13 @@
 //! Memory that another process writes at any time: the only pointers of this crate
 //! (with `sys.rs`, which maps it for a PCI function).
 //!
-//! Nothing here ever forms a reference to such octets, save to atomics: they are
-//! copied out once and looked at afterwards, so no check can be outrun by a second
+//! Nothing here ever forms a reference to such bytes, save to atomics: they are
+//! copied out once and checked afterwards, so no check can be outrun by a second
 //! read. Every access is bounded in 64-bit arithmetic first.
 //!
-//! Octets in bulk are copied without atomics, as by any device driver: a peer may
-//! write meanwhile, and then what is copied is any mixture of old and new octets.
-//! The cursors that say which octets are settled are atomics, released after and
+//! Bytes in bulk are copied without atomics, as by any device driver: a peer may
+//! write meanwhile, and then what is copied is any mixture of old and new bytes.
+//! The cursors, which state which bytes are complete, are atomics, released after and
 //! acquired before the copies, so a peer that keeps SMC-D's rules is never raced.
 
 mod file;
@@ -18,7 +18,7 @@ pub(crate) use reaper::{Reaper, Reapers};
 
 #[cfg(test)]
 pub(crate) use file::tests_limit;
-pub(crate) use file::{BellsOf, PagesOf};
+pub(crate) use file::{DoorbellPage, PagesOf};
 pub use file::{file_size_limit, mapping_limit};
 
 use std::io;
@@ -35,14 +35,14 @@ pub(crate) const PRODUCER: usize = 1;
 /// The unit of a CDC message that has the consumer cursor and the flags.
 pub(crate) const FLAGS: usize = 2;
 
-/// The producer flags of that unit, octet 22 of the message.
+/// The producer flags of that unit, byte 22 of the message.
 const PRODUCER_FLAGS: u64 = u64::from_ne_bytes([0, 0, 0, 0, 0, 0, 0xff, 0]);
 
 /// Unit of an unknown owner: any flag may have to be taken back.
 pub(crate) const UNKNOWN: u64 = PRODUCER_FLAGS;
 
-/// Most looks at a CDC message that changes.
-const LOOKS: u32 = 4;
+/// Most reads of a CDC message that changes meanwhile.
+const READS: u32 = 4;
 
 /// A mapping of shared memory, readable, and writable unless it was made from a
 /// peer's bells.
@@ -52,7 +52,7 @@ pub(crate) struct SharedRegion {
     /// The process that mapped it. A child has the mapping, too, and may drop it; it is not
     /// kept from children, as they would unmap whatever else is at the address then.
     process: Process,
-    /// Who gives its pages back, if another user has the file.
+    /// Thread that gives its pages back, if another user has the file.
     reaper: Option<Reaper>,
     /// Counts it, if it is a file's.
     #[allow(dead_code)]
@@ -75,7 +75,7 @@ impl SharedRegion {
         }
     }
 
-    /// Octets there are.
+    /// Length in bytes.
     pub(crate) fn len(&self) -> usize {
         self.map.len()
     }
@@ -85,14 +85,14 @@ impl SharedRegion {
         self.map.as_mut_ptr()
     }
 
-    /// Copies octets in, at `offset`.
+    /// Copies bytes in, at `offset`.
     #[inline]
     pub(crate) fn copy_in(&self, offset: u32, source: &[u8]) -> Result<(), IsmError> {
         let end = check_bounds(offset, source.len(), self.len())?;
         // SAFETY: `end` is within the mapping and lies `source.len()` behind the
         // target's begin; `source` is memory of this process that the mapping, which
         // has no references, cannot overlap. The mapping is writable: those
-        // that are not stay in `BellsOf`, which does not copy.
+        // that are not stay in `DoorbellPage`, which does not copy.
         unsafe {
             let target = self.address().add(end - source.len());
             core::ptr::copy_nonoverlapping(source.as_ptr(), target, source.len());
@@ -100,12 +100,12 @@ impl SharedRegion {
         Ok(())
     }
 
-    /// Copies octets out, from `offset`.
+    /// Copies bytes out, from `offset`.
     #[inline]
     pub(crate) fn copy_out(&self, offset: u32, into: &mut [u8]) -> Result<(), IsmError> {
         let end = check_bounds(offset, into.len(), self.len())?;
         // SAFETY: as in `copy_in`, the other way round; what a peer writes meanwhile
-        // are octets, which are valid in any mixture.
+        // are bytes, which are valid in any mixture.
         unsafe {
             let from = self.address().add(end - into.len());
             core::ptr::copy_nonoverlapping(from.cast_const(), into.as_mut_ptr(), into.len());
@@ -130,7 +130,7 @@ impl SharedRegion {
     /// Writes a CDC message, each cursor in one piece, after all that was moved before.
     ///
     /// `last` is the unit with the flags that this side wrote there last, and is changed
-    /// with it: to read it there would be to fetch the line that the other side looks at.
+    /// with it: to read it there would be to fetch the line that the other side polls.
     /// The line is fetched only if a flag may have to be taken back; the other side may have zeroed
     /// it since.
     //= SHM-024
@@ -160,7 +160,7 @@ impl SharedRegion {
     /// the back: a flag such as "sending done", behind the producer cursor, is never seen
     /// without the cursor it was written with. A flag that was taken back before the next
     /// cursor was written must not be seen with that cursor: if flags or cursor change
-    /// meanwhile, it looks again. The cursor is looked at last, as flags may be the same
+    /// meanwhile, it is read again. The cursor is read last, as flags may be the same
     /// again some messages later. A peer that changes them all the time gets what it wrote.
     //= SHM-024
     #[inline]
@@ -174,9 +174,9 @@ impl SharedRegion {
     #[inline]
     pub(crate) fn read_cdc_into(&self, offset: u32, cdc: &mut Cdc) -> Result<(), IsmError> {
         let units = self.cdc_units(offset)?;
-        for _ in 0..LOOKS {
-            for (unit, octets) in units.iter().zip(cdc.as_chunks_mut().0).rev() {
-                *octets = unit.load(Ordering::Acquire).to_ne_bytes();
+        for _ in 0..READS {
+            for (unit, bytes) in units.iter().zip(cdc.as_chunks_mut().0).rev() {
+                *bytes = unit.load(Ordering::Acquire).to_ne_bytes();
             }
             let is_still = |at: usize| {
                 let now = units.get(at).map(|unit| unit.load(Ordering::Acquire));
@@ -189,8 +189,8 @@ impl SharedRegion {
         Ok(())
     }
 
-    /// Whether the units that say anything, of the CDC message at the front, are others
-    /// than these. To know what they say it is to be read.
+    /// Whether the units with the producer cursor and the flags, of the CDC message at the
+    /// front, differ from these.
     #[inline]
     pub(crate) fn is_other(&self, [producer, flags]: [u64; 2]) -> bool {
         self.cdc_units(0).is_ok_and(|units| {
@@ -204,17 +204,17 @@ impl SharedRegion {
         let end = check_cdc_bounds(offset, self.len())?;
         // SAFETY: within the mapping, which lives as long as `self`, and aligned to 8,
         // as the mapping is to a page and the offset to 8. Atomics may be changed by
-        // anybody. Octets of a CDC message are otherwise only copied by raw pointer.
+        // anybody. Bytes of a CDC message are otherwise only copied by raw pointer.
         Ok(unsafe { &*self.address().add(end - CDC_LEN).cast() })
     }
 
-    /// Eight octets that either side reads and writes in one piece.
+    /// Eight bytes that either side reads and writes in one piece.
     pub(crate) fn unit(&self, offset: u32) -> Result<&AtomicU64, IsmError> {
         let end = check_bounds(offset, 8, self.len())?;
         if !offset.is_multiple_of(8) {
             return Err(IsmError::Bounds);
         }
-        // SAFETY: as in `cdc_units`, for eight octets.
+        // SAFETY: as in `cdc_units`, for eight bytes.
         Ok(unsafe { &*self.address().add(end - 8).cast() })
     }
 
@@ -224,7 +224,7 @@ impl SharedRegion {
         if !offset.is_multiple_of(4) {
             return Err(IsmError::Bounds);
         }
-        // SAFETY: as in `cdc_units`, for four octets.
+        // SAFETY: as in `cdc_units`, for four bytes.
         Ok(unsafe { &*self.address().add(end - 4).cast() })
     }
 }

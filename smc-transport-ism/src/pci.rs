@@ -2,7 +2,7 @@
 //!
 //! **No such hardware has been available.** What is here follows descriptions of the
 //! function, and is tested against a model of it that checks every command and every
-//! store (`tests/contract/model`); where the descriptions say nothing, such as what
+//! store (`tests/contract/model`); where the descriptions leave something open, such as what
 //! the function answers to a full event queue, the model is a guess. Take it as a
 //! careful beginning, and report what a real one does.
 //!

@@ -4,7 +4,7 @@
 //! ```text
 //!   parent   page: 1 ──► objects of process 1
 //!     │ fork: the kernel hands the child an empty page
-//!   child    page: 0 ──► first look: 2 ──► objects of process 1 are inherited
+//!   child    page: 0 ──► first read: 2 ──► objects of process 1 are inherited
 //! ```
 //!
 //! Numbers grow from parent to child, so that no ancestor of a process has its number. A

@@ -9,7 +9,7 @@ use crate::pci::DeviceMemory;
 /// The user that a Unix socket's other end belonged to when it connected or began to
 /// listen.
 ///
-/// Not by rustix: its answer holds a process id that cannot be 0, and the kernel says
+/// Not by rustix: its answer holds a process id that cannot be 0, and the kernel returns
 /// 0 of a process in another PID namespace.
 pub(crate) fn peer_uid(socket: impl AsFd) -> io::Result<u32> {
     let mut credentials = libc::ucred {
@@ -121,7 +121,7 @@ const TRIGGER_BY_EVENTFD: u32 = (1 << 5) | (1 << 2);
 ///
 /// # Safety
 /// `argument` is what the request takes; if that is a pointer, it is to memory that the
-/// request may read and write as its structure says.
+/// request may read and write as its structure defines.
 unsafe fn request(
     fd: BorrowedFd<'_>,
     number: u32,
@@ -142,7 +142,7 @@ unsafe fn request(
 /// `T` is the structure that the request takes, without pointers in it that the kernel
 /// would write through.
 unsafe fn request_with<T>(fd: BorrowedFd<'_>, number: u32, argument: &mut T) -> io::Result<()> {
-    // SAFETY: a pointer to the structure the request takes, as the caller says.
+    // SAFETY: a pointer to the structure the request takes, by the caller's contract.
     unsafe { request(fd, number, (&raw mut *argument) as libc::c_ulong) }.map(|_| ())
 }
 

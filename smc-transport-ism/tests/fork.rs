@@ -16,10 +16,10 @@ use rustix::net::{AddressFamily, SocketType};
 use smc_transport_ism::device::{Gid128, IsmDevice, IsmReport};
 use smc_transport_ism::process::{PerProcess, Process, forks};
 use smc_transport_ism::shared::Device;
-use smc_transport_ism::shared::pairing::{Answer, Call, Callers, Patience, Rendezvous};
+use smc_transport_ism::shared::pairing::{Answer, Call, Callers, PairingTimeouts, Rendezvous};
 
 const LONG: Duration = Duration::from_secs(20);
-const PATIENCE: Patience = Patience {
+const PATIENCE: PairingTimeouts = PairingTimeouts {
     accept: LONG,
     grace: LONG,
     go: LONG,

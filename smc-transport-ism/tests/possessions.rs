@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::net::{AddressFamily, SocketType};
 use smc_transport_ism::device::{IsmDevice, IsmReport};
 use smc_transport_ism::shared::Device;
-use smc_transport_ism::shared::pairing::{Call, Outcome, Patience, Rendezvous};
+use smc_transport_ism::shared::pairing::{Call, Outcome, PairingTimeouts, Rendezvous};
 
 const LEN: u32 = 16384;
 
@@ -64,7 +64,7 @@ fn registering_for_ever_uses_nothing_up() {
 fn connections_that_share_a_channel_use_nothing_up() {
     let _alone = alone();
     let long = Duration::from_secs(20);
-    let patience = Patience {
+    let timeouts = PairingTimeouts {
         accept: long,
         grace: long,
         go: long,
@@ -75,11 +75,11 @@ fn connections_that_share_a_channel_use_nothing_up() {
     let mut rendezvous = Rendezvous::open(&listener, server.facts().gid).unwrap();
     let mut pair = || {
         let tcp = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
-        let call = Call::announce(&tcp, to, client.facts().gid, patience).unwrap();
+        let call = Call::announce(&tcp, to, client.facts().gid, timeouts).unwrap();
         rustix::net::connect(&tcp, &to).unwrap();
         let (tcp, call) = (TcpStream::from(tcp), call.unwrap());
         let (accepted, _) = listener.accept().unwrap();
-        let answer = rendezvous.answer(&accepted, |peer| server.is_joined(peer), &patience);
+        let answer = rendezvous.answer(&accepted, |peer| server.is_joined(peer), &timeouts);
         let answer = answer.expect("it has called");
         let (near, far) = std::thread::scope(|scope| {
             let far = scope.spawn(|| answer.finish().unwrap());

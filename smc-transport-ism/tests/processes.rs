@@ -14,13 +14,13 @@ use smc_transport_ism::device::{
     Cdc, Dmb, DmbToken, EventKind, Gid128, IsmDevice, IsmError, IsmReport, RemoteDmb,
 };
 use smc_transport_ism::shared::Device;
-use smc_transport_ism::shared::pairing::{Call, Outcome, Patience, Rendezvous};
+use smc_transport_ism::shared::pairing::{Call, Outcome, PairingTimeouts, Rendezvous};
 
 const ROLE: &str = "SMC_TRANSPORT_ISM_TEST_ROLE";
 const LEN: u32 = 65536;
 /// Long enough for a loaded machine; what is promised is measured apart.
 const LONG: Duration = Duration::from_secs(30);
-const PATIENT: Patience = Patience {
+const PATIENT: PairingTimeouts = PairingTimeouts {
     accept: LONG,
     grace: LONG,
     go: LONG,
@@ -356,11 +356,11 @@ fn a_process_killed_at_any_point_leaves_nothing() {
     assert!(streamed > 0, "none was killed while it streamed");
     assert!(slowest < Duration::from_secs(1), "{slowest:?}");
     assert_eq!(possessions(&server), before);
-    println!("told after {slowest:?} at most");
+    println!("reported after {slowest:?} at most");
 }
 
 #[test]
-fn a_client_killed_while_pairing_holds_nobody_up() {
+fn a_client_killed_while_pairing_delays_no_other() {
     let _alone = alone();
     let mut server = Server::new();
     server.listener.set_nonblocking(true).unwrap();
@@ -393,7 +393,7 @@ fn a_client_killed_while_pairing_holds_nobody_up() {
         {}
         assert!(ended.elapsed() < Duration::from_secs(5));
     }
-    // Whoever called and died is forgotten with the next connection.
+    // A process that called and died is forgotten with the next connection.
     let _plain = TcpStream::connect(server.listener.local_addr().unwrap()).unwrap();
     let _ = server.accept();
     drop(_plain);
@@ -407,7 +407,7 @@ fn a_client_killed_while_pairing_holds_nobody_up() {
 }
 
 #[test]
-fn a_server_killed_while_pairing_holds_nobody_up() {
+fn a_server_killed_while_pairing_delays_no_other() {
     let _alone = alone();
     let mut below = numbers();
     for _ in 0..20 {
@@ -464,7 +464,7 @@ fn no_message_is_slept_through() {
     drop(pair);
     assert!(
         child.wait().unwrap().success(),
-        "it heard that the server went"
+        "it noticed that the server went"
     );
 }
 

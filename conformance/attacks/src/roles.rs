@@ -10,7 +10,7 @@ use std::io::{self, BufRead};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use std::time::Duration;
 
-use smc_sockets::{Patience, Policy, Settings, Stack};
+use smc_sockets::{PairingTimeouts, Policy, Settings, Stack};
 
 /// Variable with which stacks wait long for their peers.
 pub(crate) const PATIENT: &str = "SMC_ATTACKS_PATIENT";
@@ -43,10 +43,10 @@ pub fn run(mut arguments: impl Iterator<Item = String>) -> io::Result<()> {
 pub fn stack() -> io::Result<Stack> {
     let mut settings = Settings::default();
     // What carries a connection is to depend on the attack, not on how busy the machine is.
-    settings.patience.grace = Duration::from_millis(50);
+    settings.pairing_timeouts.grace = Duration::from_millis(50);
     if std::env::var_os(PATIENT).is_some() {
         let patience = Duration::from_secs(10);
-        settings.patience = Patience {
+        settings.pairing_timeouts = PairingTimeouts {
             accept: patience,
             grace: patience,
             go: patience,

@@ -8,7 +8,7 @@ use rustix::net::{AddressFamily, SocketType};
 use smc_transport_ism::device::{Gid128, IsmDevice};
 use smc_transport_ism::shared::Device;
 use smc_transport_ism::shared::pairing::{
-    Answer, Call, Outcome, Paired, Patience, Progress, Rendezvous,
+    Answer, Call, Outcome, Paired, PairingTimeouts, Progress, Rendezvous,
 };
 
 use crate::Pieces;
@@ -54,7 +54,8 @@ pub(crate) fn plain_server(count: u32) -> f64 {
     let to = listener.local_addr().unwrap();
     each(count, || {
         let socket = unconnected();
-        let call = Call::announce(&socket, to, Gid128::default(), Patience::default()).unwrap();
+        let call =
+            Call::announce(&socket, to, Gid128::default(), PairingTimeouts::default()).unwrap();
         assert!(call.is_none());
         let _client = connected(to, &socket);
         let _server = listener.accept().unwrap();
@@ -116,14 +117,14 @@ impl World {
         let joined = |peer: &_| self.server.is_joined(peer);
         let answer = self
             .rendezvous
-            .answer(&accepted, joined, &Patience::default());
+            .answer(&accepted, joined, &PairingTimeouts::default());
         (accepted, answer)
     }
 
     fn pair(&mut self) -> [Paired; 2] {
         let socket = unconnected();
         let gid = self.client.facts().gid;
-        let call = Call::announce(&socket, self.to, gid, Patience::default()).unwrap();
+        let call = Call::announce(&socket, self.to, gid, PairingTimeouts::default()).unwrap();
         let client = connected(self.to, &socket);
         let (_server, answer) = self.accept();
         let (mut call, mut answer) = (call.expect("called"), answer.expect("answered"));

@@ -7,7 +7,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use smc_sockets::{Patience, Settings, SmcListener, SmcStream, Stack};
+use smc_sockets::{PairingTimeouts, Settings, SmcListener, SmcStream, Stack};
 
 use crate::{Pieces, apart};
 
@@ -45,7 +45,7 @@ pub(crate) fn smc_asleep() -> (SmcStream, SmcStream) {
 
 fn smc_with(mut settings: Settings) -> (SmcStream, SmcStream) {
     const LONG: Duration = Duration::from_secs(30);
-    settings.patience = Patience {
+    settings.pairing_timeouts = PairingTimeouts {
         accept: LONG,
         grace: LONG,
         go: LONG,

@@ -158,8 +158,8 @@ pub(crate) fn stream(total: u64, size: usize, every: u64) -> f64 {
 pub(crate) fn ping_pong(rounds: u32, size: usize, looking: Option<Duration>) -> f64 {
     let (mut one, mut two) = sides();
     if let Some(time) = looking {
-        one.device.look_at_most(time);
-        two.device.look_at_most(time);
+        one.device.limit_spin(time);
+        two.device.limit_spin(time);
     }
     let send = move |side: &mut Side, round: u32, source: &[u8]| {
         if size > 0 {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use smc_proto::version::SmcVersion;
 
-use super::values::{Percentages, octets, percentage, rnics};
+use super::values::{Percentages, byte_count, percentage, rnics};
 
 /// Bytes the demo carries by default: a second or two of work.
 pub const DEFAULT_BYTES: u64 = 256 << 20;
@@ -16,10 +16,10 @@ pub struct DemoArguments {
     /// Carry this file; "-" for standard input.
     #[arg(long, value_name = "FILE", conflicts_with = "bytes")]
     pub file: Option<PathBuf>,
-    /// Carry so many pseudo-random octets; k, m and g count KiB, MiB and GiB.
-    #[arg(long, value_name = "N", default_value = "256m", value_parser = octets)]
+    /// Carry so many pseudo-random bytes; k, m and g count KiB, MiB and GiB.
+    #[arg(long, value_name = "N", default_value = "256m", value_parser = byte_count)]
     pub bytes: u64,
-    /// Seed of the octets, the engines and the wires.
+    /// Seed of the bytes, the engines and the wires.
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     pub seed: u64,
     /// Size of send and receive buffers in KiB.
@@ -50,7 +50,7 @@ pub struct DemoArguments {
     /// Write every frame to this pcapng capture.
     #[arg(long, value_name = "OUT")]
     pub pcap: Option<PathBuf>,
-    /// Keep at most N payload octets of each RDMA WRITE packet in the capture
+    /// Keep at most N payload bytes of each RDMA WRITE packet in the capture
     /// [default: all up to 16 MiB of data, else 64].
     #[arg(long, value_name = "N", requires = "pcap")]
     pub snap: Option<usize>,
@@ -60,7 +60,7 @@ pub struct DemoArguments {
     /// Leave out the ladder of messages.
     #[arg(long)]
     pub no_ladder: bool,
-    /// Say nothing if all goes well.
+    /// Print nothing if all goes well.
     #[arg(short, long, conflicts_with = "json")]
     pub quiet: bool,
 }
@@ -100,7 +100,7 @@ impl DemoArguments {
     /// Whether the arguments fit each other.
     ///
     /// # Errors
-    /// A sentence that says what does not.
+    /// A sentence that names what does not.
     pub fn check(&self) -> Result<(), String> {
         let first = self.kill_link.as_ref().and_then(|kills| kills.0.first());
         match (self.revive, first) {

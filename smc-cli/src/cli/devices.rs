@@ -1,4 +1,4 @@
-//! Arguments of the commands that look around.
+//! Arguments of the commands that examine this host.
 
 use std::path::PathBuf;
 

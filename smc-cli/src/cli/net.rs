@@ -48,7 +48,7 @@ pub struct ListenArguments {
 /// Arguments of `connect`.
 #[derive(Args, Debug)]
 pub struct ConnectArguments {
-    /// Whom to connect to.
+    /// Address to connect to.
     #[command(flatten)]
     pub target: Target,
     /// What may carry the connection.
@@ -62,7 +62,7 @@ pub struct ConnectArguments {
 /// Arguments of `why`.
 #[derive(Args, Debug)]
 pub struct WhyArguments {
-    /// Whom a connection would be to.
+    /// Address of the connection to examine.
     #[command(flatten)]
     pub target: Target,
     /// Make the connection, send nothing over it, and compare it with what was expected: the

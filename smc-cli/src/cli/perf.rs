@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::values::octets;
+use super::values::byte_count;
 use super::{PolicyArgument, Transport};
 
 /// The port that `smcx perf --server` listens at.
@@ -40,9 +40,9 @@ pub struct PerfArguments {
     #[arg(short = 't', long = "time", visible_alias = "seconds", value_name = "SECONDS",
         value_parser = seconds, conflicts_with_all = ["server", "bytes"])]
     pub seconds: Option<f64>,
-    /// Octets that all streams of a direction carry together, with k, m or g for KiB, MiB and
+    /// Bytes that all streams of a direction carry together, with k, m or g for KiB, MiB and
     /// GiB, in place of a time.
-    #[arg(short = 'n', long, value_parser = octets, requires = "client",
+    #[arg(short = 'n', long, value_parser = byte_count, requires = "client",
         conflicts_with = "round_trip")]
     pub bytes: Option<u64>,
     /// Streams at a time, in each direction.
@@ -52,8 +52,8 @@ pub struct PerfArguments {
     /// Seconds between lines; 0 for none.
     #[arg(short, long, default_value_t = 1.0, value_name = "SECONDS", value_parser = interval)]
     pub interval: f64,
-    /// Octets of a write, 128k by default; of a message that goes there and back, 64.
-    #[arg(short, long = "length", visible_alias = "size", value_name = "OCTETS",
+    /// Bytes of a write, 128k by default; of a message that goes there and back, 64.
+    #[arg(short, long = "length", visible_alias = "size", value_name = "BYTES",
         value_parser = length)]
     pub length: Option<u32>,
     /// The server sends.
@@ -99,8 +99,8 @@ fn interval(text: &str) -> Result<f64, String> {
 }
 
 fn length(text: &str) -> Result<u32, String> {
-    let octets = octets(text)?;
-    let length = u32::try_from(octets).ok();
+    let byte_count = byte_count(text)?;
+    let length = u32::try_from(byte_count).ok();
     length
         .filter(|length| (1..=1 << 20).contains(length))
         .ok_or_else(|| "from 1 to 1m".to_owned())

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 /// What to do with a policy.
 #[derive(Subcommand, Debug)]
 pub enum PolicyCommand {
-    /// Say what each line of a policy does, and what is wrong with it.
+    /// Explain what each line of a policy does, and what is wrong with it.
     ///
     /// The file is read as "smcx run" and programs would read it. Lines that have no effect,
     /// or one that may surprise, are noted. Nothing is changed.

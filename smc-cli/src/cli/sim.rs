@@ -43,7 +43,7 @@ pub struct SimArguments {
     /// One JSON object.
     #[arg(long)]
     pub json: bool,
-    /// Say nothing if all goes well.
+    /// Print nothing if all goes well.
     #[arg(short, long, conflicts_with = "json")]
     pub quiet: bool,
 }
@@ -58,7 +58,7 @@ impl SimArguments {
     /// Whether the arguments fit each other.
     ///
     /// # Errors
-    /// A sentence that says what does not.
+    /// A sentence that names what does not.
     pub fn check(&self) -> Result<(), String> {
         let Seeds(seeds) = &self.seeds;
         if seeds.end - seeds.start == 1 || (!self.trace && self.pcap.is_none()) {

@@ -66,8 +66,8 @@ fn number(text: &str) -> Option<u8> {
     text.parse().ok().filter(|_| !text.starts_with('+'))
 }
 
-/// A number of octets with k, m or g for KiB, MiB and GiB.
-pub(super) fn octets(text: &str) -> Result<u64, String> {
+/// A number of bytes with k, m or g for KiB, MiB and GiB.
+pub(super) fn byte_count(text: &str) -> Result<u64, String> {
     let lower = text.to_ascii_lowercase();
     let short = lower
         .strip_suffix("ib")
@@ -83,9 +83,9 @@ pub(super) fn octets(text: &str) -> Result<u64, String> {
         .parse::<u64>()
         .ok()
         .filter(|_| !digits.starts_with('+'));
-    let wanted = "a number of octets is wanted, such as 1000, 64k, 10m or 1g";
+    let wanted = "a number of bytes is wanted, such as 1000, 64k, 10m or 1g";
     number
         .ok_or(wanted)?
         .checked_mul(1 << shift)
-        .ok_or_else(|| "too many octets".to_owned())
+        .ok_or_else(|| "too many bytes".to_owned())
 }

@@ -24,7 +24,7 @@ use socket::{Packet, Socket};
 const ETHERNET: u16 = libc::ARPHRD_ETHER;
 const LOOPBACK: u16 = libc::ARPHRD_LOOPBACK;
 
-/// Octets of an Ethernet header before its type: a VLAN tag stands there.
+/// Bytes of an Ethernet header before its type: a VLAN tag is there.
 const ADDRESSES: usize = 12;
 
 /// A capture of an interface, until a signal or a number of frames ends it.

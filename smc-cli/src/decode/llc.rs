@@ -10,7 +10,7 @@ use smc_proto::wire::types::{Mtu, RToken};
 
 use crate::output::Fields;
 
-/// The MTU in octets, or null for a reserved code.
+/// The MTU in bytes, or null for a reserved code.
 pub(super) fn mtu(mtu: Mtu) -> Value {
     mtu.octets().map_or(Value::Null, Value::from)
 }

@@ -27,7 +27,7 @@ use crate::output::Failure;
 pub use outcome::Outcome;
 pub use setup::{Carrier, Hooks, Place, Setup};
 
-/// Octets read from the source at once, and the most an application queues.
+/// Bytes read from the source at once, and the most an application queues.
 const PIECE: u64 = 64 << 10;
 /// Virtual time without any progress after which a run is given up.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -46,7 +46,7 @@ struct Run<'a> {
     sockets: [SocketId; 2],
     source: &'a mut Source,
     capture: Option<&'a Capture>,
-    /// Most octets the server holds between reading and writing.
+    /// Most bytes the server holds between reading and writing.
     relay: u64,
     digests: [Sha256; 3],
     bytes: u64,
@@ -54,8 +54,8 @@ struct Run<'a> {
     /// Whether the client ended its stream.
     ended: bool,
     back: u64,
-    first_octet: Option<smc_proto::time::Instant>,
-    last_octet: smc_proto::time::Instant,
+    first_byte: Option<smc_proto::time::Instant>,
+    last_byte: smc_proto::time::Instant,
     steps: u64,
     watch: Arc<Mutex<Watch>>,
     links: Links,
@@ -64,11 +64,11 @@ struct Run<'a> {
     acted: smc_proto::time::Instant,
     /// Whether links were to die.
     troubled: bool,
-    /// Octets the source will have, if links are to die.
+    /// Bytes the source will have, if links are to die.
     length: u64,
     /// Whether applications write into the peer's memory themselves.
     in_place: bool,
-    /// Links that are deleted from now on have no story.
+    /// Whether links that are deleted from now on are left out of the table.
     is_ending: bool,
 }
 
@@ -78,7 +78,7 @@ struct Run<'a> {
 /// # Errors
 /// [`Failure::Problem`] if the source cannot be read, the capture cannot be
 /// written, the connection is not carried by SMC, or an engine misbehaves.
-/// Octets that arrived changed are no error here; see [`Outcome::sha256_ok`]. Nor
+/// Bytes that arrived changed are no error here; see [`Outcome::sha256_ok`]. Nor
 /// is a connection whose links were to die and did; see [`Outcome::failure`].
 pub fn carry(
     setup: &Setup,
@@ -137,8 +137,8 @@ impl<'a> Run<'a> {
             sent_all: false,
             ended: false,
             back: 0,
-            first_octet: None,
-            last_octet: smc_proto::time::Instant::ZERO,
+            first_byte: None,
+            last_byte: smc_proto::time::Instant::ZERO,
             steps: 0,
             watch,
             links: Links::new(hosts),

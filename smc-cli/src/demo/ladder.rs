@@ -6,10 +6,10 @@ use console::Style;
 use smc_proto::time::Instant;
 use smc_transport_sim::observe::Outcome;
 
-use super::rung::{Mood, Rung, Said};
+use super::rung::{Effect, Message, Rung};
 use super::tally::{Family, Kind, Tally};
+use super::text;
 use super::watch::Watch;
-use super::words;
 use crate::output::{Screen, grouped, size};
 
 /// Columns without a terminal, and on a wide one.
@@ -34,11 +34,11 @@ pub(super) fn colour(family: Family) -> Style {
     }
 }
 
-const fn mood_colour(mood: Mood) -> Style {
-    match mood {
-        Mood::Bad => Style::new().red().bold(),
-        Mood::Good => Style::new().green().bold(),
-        Mood::Neutral => Style::new().bold(),
+const fn mood_colour(effect: Effect) -> Style {
+    match effect {
+        Effect::Bad => Style::new().red().bold(),
+        Effect::Good => Style::new().green().bold(),
+        Effect::Neutral => Style::new().bold(),
     }
 }
 
@@ -68,26 +68,26 @@ pub(super) fn show(watch: &Watch, screen: &Screen, out: &mut dyn Write) -> io::R
     let mut sums = Tally::NONE;
     let mut since = Instant::ZERO;
     for rung in watch.rungs() {
-        let said = text(watch, rung);
+        let message = text(watch, rung);
         paper.gap(&rung.before.since(&sums), rung.at.since(since))?;
-        paper.rung(rung, &said)?;
+        paper.rung(rung, &message)?;
         (sums, since) = (rung.after, rung.at);
     }
     writeln!(paper.out)
 }
 
 fn text(watch: &Watch, rung: &Rung) -> String {
-    let mut text = match &rung.said {
-        Said::Words(_, text) | Said::Note(_, text) => text.clone(),
-        Said::Cdc(cdc) => words::cdc(cdc),
-        Said::CdcIsm(cdc) => words::cdc_ism(cdc),
-        Said::Move { length, offset } => {
+    let mut text = match &rung.message {
+        Message::Text(_, text) | Message::Note(_, text) => text.clone(),
+        Message::Cdc(cdc) => text::cdc(cdc),
+        Message::CdcIsm(cdc) => text::cdc_ism(cdc),
+        Message::Move { length, offset } => {
             let plural = if *length == 1 { "" } else { "s" };
             let length = grouped(*length as u64);
             let place = grouped(u64::from(*offset));
-            format!("ISM MOVE {length} octet{plural} to DMB + {place}")
+            format!("ISM MOVE {length} byte{plural} to DMB + {place}")
         }
-        Said::Write {
+        Message::Write {
             length,
             rkey,
             address,
@@ -98,7 +98,7 @@ fn text(watch: &Watch, rung: &Rung) -> String {
             );
             let plural = if *length == 1 { "" } else { "s" };
             let length = grouped(*length as u64);
-            format!("RDMA WRITE {length} octet{plural} to {place}, RKey {rkey}")
+            format!("RDMA WRITE {length} byte{plural} to {place}, RKey {rkey}")
         }
     };
     text.push_str(match rung.outcome {
@@ -141,18 +141,18 @@ impl Paper<'_> {
         let (time, width) = (milliseconds(rung.at), self.margin - 12);
         let time = format!("{time:>11}{link:>width$} ");
         let time = self.paint(Style::new().dim(), &time);
-        if let Said::Note(mood, _) = rung.said {
-            let said = self.paint(mood_colour(mood), &text);
+        if let Message::Note(effect, _) = rung.message {
+            let message = self.paint(mood_colour(effect), &text);
             let line = "┄".repeat(rest + 1);
-            return writeln!(self.out, "{time}├┄┄ {said} {line}┤");
+            return writeln!(self.out, "{time}├┄┄ {message} {line}┤");
         }
         let colour = rung.family().map_or_else(Style::new, colour);
-        let said = self.paint(colour, &text);
+        let message = self.paint(colour, &text);
         let line = "─".repeat(rest);
         if rung.to_server {
-            writeln!(self.out, "{time}├── {said} {line}▶│")
+            writeln!(self.out, "{time}├── {message} {line}▶│")
         } else {
-            writeln!(self.out, "{time}│◀─ {said} {line}─┤")
+            writeln!(self.out, "{time}│◀─ {message} {line}─┤")
         }
     }
 
@@ -163,13 +163,13 @@ impl Paper<'_> {
             return Ok(());
         }
         let writes = left_out.family(Family::Write);
-        let octets = size(left_out.write_octets().iter().sum());
+        let bytes = size(left_out.write_bytes().iter().sum());
         let mut text = format!("… {} …", count(all, "message"));
         if writes > 0 {
             let (writes, cdcs) = (count(writes, "WRITE"), left_out.total(Kind::Cdc));
             let (time, cdcs) = (time.as_secs_f64() * 1e3, grouped(cdcs));
             text = format!(
-                "… {} in {time:.3} ms: {writes} with {octets}, {cdcs} CDC …",
+                "… {} in {time:.3} ms: {writes} with {bytes}, {cdcs} CDC …",
                 count(all, "message")
             );
         }

@@ -8,7 +8,7 @@ use smc_proto::time::Instant;
 use smc_transport_sim::fabric::HostId;
 use smc_transport_sim::sim::Simulation;
 
-use super::rung::Mood;
+use super::rung::Effect;
 
 pub(super) use life::Note;
 pub use life::{LinkEnd, LinkLife, LinkState};
@@ -38,7 +38,7 @@ impl Links {
         }
     }
 
-    /// Looks at both hosts and notes what is new. Most of the time nothing is.
+    /// Observes both hosts and notes what is new. Most of the time nothing is.
     pub(super) fn follow(&mut self, simulation: &mut Simulation, notes: &mut Vec<Note>) {
         for (side, host) in self.hosts.into_iter().enumerate() {
             let links = simulation.links(host);
@@ -81,7 +81,7 @@ impl Links {
                 life.state = LinkState::Deleted;
                 life.died = Some((now, LinkState::Deleted.name().to_owned()));
                 let text = format!("link {} is deleted in order", life.number);
-                notes.push(Note::new(now, life.number, Mood::Neutral, text));
+                notes.push(Note::new(now, life.number, Effect::Neutral, text));
             }
         }
         let mut known = Vec::new();
@@ -144,7 +144,7 @@ impl Links {
                     "✓ link {number} is up: RNIC {client} of the client, RNIC {server} of the \
                      server{kind}"
                 );
-                notes.push(Note::new(now, number, Mood::Good, text));
+                notes.push(Note::new(now, number, Effect::Good, text));
             }
         }
         index
@@ -167,7 +167,7 @@ impl Links {
         if moved && let (Some(before), Some(after)) = (before, carrying) {
             let text =
                 format!("↷ the {name}'s connection moves from link {before} to link {after}");
-            notes.push(Note::new(now, after, Mood::Neutral, text));
+            notes.push(Note::new(now, after, Effect::Neutral, text));
         }
     }
 

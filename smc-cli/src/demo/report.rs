@@ -57,7 +57,7 @@ pub(super) fn tables(
         (
             "Virtual time",
             format!(
-                "{}, {} each way while octets flowed",
+                "{}, {} each way while bytes flowed",
                 time(outcome.virtual_seconds),
                 rate(outcome.virtual_gbit_per_s())
             ),
@@ -128,9 +128,9 @@ fn rate(gbit_per_s: f64) -> String {
 fn writes(outcome: &Outcome) -> String {
     let kinds = [Kind::Write, Kind::Move].map(|kind| outcome.tally.of(kind));
     let [there, back] = [0, 1].map(|way| kinds.iter().map(|of| of[way]).sum::<u64>());
-    let octets: u64 = outcome.tally.write_octets().iter().sum();
+    let bytes: u64 = outcome.tally.write_bytes().iter().sum();
     let text = format!("{} there, {} back", grouped(there), grouped(back));
-    match octets.checked_div(there + back) {
+    match bytes.checked_div(there + back) {
         Some(mean) => format!("{text}, {} each on average", size(mean)),
         None => text,
     }
@@ -196,7 +196,7 @@ pub(super) fn json(
         "technology": super::carrier(arguments).name(),
         "rdma_writes": tally.total(Kind::Write),
         "ism_moves": tally.total(Kind::Move),
-        "rdma_write_bytes": tally.write_octets().iter().sum::<u64>(),
+        "rdma_write_bytes": tally.write_bytes().iter().sum::<u64>(),
         "window_stalls": outcome.window_stalls.iter().sum::<u64>(),
         "not_accepted": outcome.not_accepted.all(),
         "messages": messages(&outcome.tally),
@@ -217,7 +217,7 @@ pub(super) fn json(
     Ok(())
 }
 
-/// Success, unless the transfer ended early or octets changed on the way.
+/// Success, unless the transfer ended early or bytes changed on the way.
 pub(super) fn verdict(outcome: &Outcome) -> Result<(), Failure> {
     if let Some(sentence) = &outcome.failure {
         return Err(Failure::Problem(sentence.clone()));
@@ -227,7 +227,7 @@ pub(super) fn verdict(outcome: &Outcome) -> Result<(), Failure> {
     }
     let [sent, there, back] = outcome.sha256.each_ref().map(hex);
     Err(Failure::Problem(format!(
-        "OCTETS CHANGED ON THE WAY: SHA-256 {sent} was sent, {there} arrived at the server, \
+        "BYTES CHANGED ON THE WAY: SHA-256 {sent} was sent, {there} arrived at the server, \
          {back} came back"
     )))
 }

@@ -20,18 +20,18 @@ pub(super) struct Rung {
     pub(super) to_server: bool,
     /// Number of the link that carried it.
     pub(super) link: Option<u8>,
-    pub(super) said: Said,
+    pub(super) message: Message,
     pub(super) outcome: Outcome,
-    /// What had been said before this, and this included.
+    /// Totals before this message, and with it.
     pub(super) before: Tally,
     pub(super) after: Tally,
 }
 
-/// What was said. Data messages come in great numbers and are put into words
-/// only when they are shown.
+/// A message. Data messages come in great numbers and are formatted only when they are
+/// shown.
 #[derive(Clone, Debug)]
-pub(super) enum Said {
-    Words(Family, String),
+pub(super) enum Message {
+    Text(Family, String),
     Cdc(Cdc),
     Write {
         length: usize,
@@ -40,18 +40,18 @@ pub(super) enum Said {
     },
     /// A CDC message of SMC-D.
     CdcIsm(CdcIsm),
-    /// Octets of SMC-D, and where in a DMB.
+    /// A move of SMC-D: how many bytes, and where in the DMB.
     Move {
         length: usize,
         offset: u32,
     },
-    /// Nothing: this happened.
-    Note(Mood, String),
+    /// No message, but a note about what happened.
+    Note(Effect, String),
 }
 
 /// What a note means for the connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Mood {
+pub(super) enum Effect {
     Bad,
     Good,
     Neutral,
@@ -60,11 +60,11 @@ pub(super) enum Mood {
 impl Rung {
     /// The family of a message; a note has none.
     pub(super) const fn family(&self) -> Option<Family> {
-        Some(match self.said {
-            Said::Words(family, _) => family,
-            Said::Cdc(_) | Said::CdcIsm(_) => Family::Cdc,
-            Said::Write { .. } | Said::Move { .. } => Family::Write,
-            Said::Note(..) => return None,
+        Some(match self.message {
+            Message::Text(family, _) => family,
+            Message::Cdc(_) | Message::CdcIsm(_) => Family::Cdc,
+            Message::Write { .. } | Message::Move { .. } => Family::Write,
+            Message::Note(..) => return None,
         })
     }
 }

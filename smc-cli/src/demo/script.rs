@@ -7,7 +7,7 @@ use smc_transport_sim::random::Random;
 /// Something that happens to links.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Act {
-    /// A link that carries data dies; the number says at which end, unless the
+    /// A link that carries data dies; the number selects the end, unless the
     /// other one is the better choice.
     Kill(Death, usize),
     /// Ports that are down come back.
@@ -28,7 +28,7 @@ pub(super) enum Death {
 pub(super) struct Script(VecDeque<(u8, Act)>);
 
 impl Script {
-    /// Ports and queue pairs die in turn, at ends drawn from the seed. A port is
+    /// Ports and queue pairs die alternately, at ends drawn from the seed. A port is
     /// the first one if ports are to come back.
     pub(super) fn new(kills: &[u8], revive: Option<u8>, seed: u64) -> Self {
         let mut random = Random::new(seed ^ 0x006c_696e_6b73);
@@ -56,7 +56,7 @@ impl Script {
         self.0.is_empty()
     }
 
-    /// Whether something is to happen now that so many octets of so many came back.
+    /// Whether something is to happen now that so many bytes of so many came back.
     pub(super) fn is_due(&self, back: u64, length: u64) -> bool {
         let due = |(percent, _): &(u8, Act)| {
             u128::from(back) * 100 >= u128::from(length) * u128::from(*percent)

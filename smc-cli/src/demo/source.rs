@@ -1,4 +1,4 @@
-//! What is carried: a file, or pseudo-random octets.
+//! What is carried: a file, or pseudo-random bytes.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -8,9 +8,9 @@ use smc_transport_sim::random::Random;
 
 use crate::output::{Failure, reason};
 
-/// Octets to carry, a piece at a time.
+/// Bytes to carry, a piece at a time.
 pub struct Source {
-    octets: Box<dyn Read>,
+    bytes: Box<dyn Read>,
     name: String,
     length: Option<u64>,
 }
@@ -24,7 +24,7 @@ impl Source {
         let name = path.display().to_string();
         if name == "-" {
             return Ok(Self {
-                octets: Box::new(io::stdin()),
+                bytes: Box::new(io::stdin()),
                 name: "standard input".to_owned(),
                 length: None,
             });
@@ -38,13 +38,13 @@ impl Source {
         });
         let (file, length) = opened.map_err(|error| unreadable(&name, &error))?;
         Ok(Self {
-            octets: Box::new(file),
+            bytes: Box::new(file),
             name,
             length,
         })
     }
 
-    /// `length` octets of a seed.
+    /// `length` bytes of a seed.
     #[must_use]
     pub fn seeded(seed: u64, length: u64) -> Self {
         Self::new(Noise::new(seed).take(length), Some(length))
@@ -52,10 +52,10 @@ impl Source {
 
     /// Anything else.
     #[must_use]
-    pub fn new(octets: impl Read + 'static, length: Option<u64>) -> Self {
+    pub fn new(bytes: impl Read + 'static, length: Option<u64>) -> Self {
         Self {
-            octets: Box::new(octets),
-            name: "pseudo-random octets".to_owned(),
+            bytes: Box::new(bytes),
+            name: "pseudo-random bytes".to_owned(),
             length,
         }
     }
@@ -66,16 +66,16 @@ impl Source {
         &self.name
     }
 
-    /// How many octets, if that is known beforehand.
+    /// How many bytes, if that is known beforehand.
     #[must_use]
     pub const fn length(&self) -> Option<u64> {
         self.length
     }
 
-    /// The next piece of up to `most` octets, empty at the end.
+    /// The next piece of up to `most` bytes, empty at the end.
     pub(super) fn piece(&mut self, most: u64) -> Result<Vec<u8>, Failure> {
         let mut piece = Vec::with_capacity(most as usize);
-        match (&mut self.octets).take(most).read_to_end(&mut piece) {
+        match (&mut self.bytes).take(most).read_to_end(&mut piece) {
             Ok(_) => Ok(piece),
             Err(error) => Err(unreadable(&self.name, &error)),
         }

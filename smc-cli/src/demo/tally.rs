@@ -148,13 +148,13 @@ impl From<&LlcMessageV2<'_>> for Kind {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tally {
     counts: [[u64; 2]; Kind::ALL.len()],
-    write_octets: [u64; 2],
+    write_bytes: [u64; 2],
 }
 
 impl Tally {
     pub(super) const NONE: Self = Self {
         counts: [[0; 2]; Kind::ALL.len()],
-        write_octets: [0; 2],
+        write_bytes: [0; 2],
     };
 
     pub(super) fn add(&mut self, kind: Kind, to_server: bool) {
@@ -164,10 +164,10 @@ impl Tally {
     }
 
     /// Adds a WRITE of SMC-R or a move of SMC-D.
-    pub(super) fn add_write(&mut self, kind: Kind, octets: u64, to_server: bool) {
+    pub(super) fn add_write(&mut self, kind: Kind, bytes: u64, to_server: bool) {
         self.add(kind, to_server);
-        let [there, back] = &mut self.write_octets;
-        *if to_server { there } else { back } += octets;
+        let [there, back] = &mut self.write_bytes;
+        *if to_server { there } else { back } += bytes;
     }
 
     /// Messages of a kind: to the server, and to the client.
@@ -176,10 +176,10 @@ impl Tally {
         self.counts.get(kind as usize).copied().unwrap_or_default()
     }
 
-    /// Octets of all WRITEs and moves: to the server, and to the client.
+    /// Bytes of all WRITEs and moves: to the server, and to the client.
     #[must_use]
-    pub const fn write_octets(&self) -> [u64; 2] {
-        self.write_octets
+    pub const fn write_bytes(&self) -> [u64; 2] {
+        self.write_bytes
     }
 
     /// All messages of a kind.
@@ -207,11 +207,11 @@ impl Tally {
         for (now, before) in since.counts.iter_mut().zip(earlier.counts) {
             *now = [now[0] - before[0], now[1] - before[1]];
         }
-        let ([now, before], octets) = (
-            [self.write_octets, earlier.write_octets],
-            &mut since.write_octets,
+        let ([now, before], bytes) = (
+            [self.write_bytes, earlier.write_bytes],
+            &mut since.write_bytes,
         );
-        *octets = [now[0] - before[0], now[1] - before[1]];
+        *bytes = [now[0] - before[0], now[1] - before[1]];
         since
     }
 }

@@ -14,9 +14,9 @@ use smc_transport_sim::describe;
 use smc_transport_sim::fabric::HostId;
 use smc_transport_sim::observe::{Arrival, IsmContent, IsmMoved, Observer, Outcome, TcpSegment};
 
-use super::rung::{Ends, Mood, Rung, Said};
+use super::rung::{Effect, Ends, Message, Rung};
 use super::tally::{Family, Kind, Tally};
-use super::words;
+use super::text;
 
 /// Control messages and notes kept at the start and at the end of a run: enough
 /// to add eight links and to lose some.
@@ -85,8 +85,14 @@ impl Watch {
     }
 
     /// Notes what happened.
-    pub(super) fn note(&mut self, at: Instant, link: Option<u8>, mood: Mood, text: String) {
-        let rung = self.rung(at, true, link, Said::Note(mood, text), Outcome::Accepted);
+    pub(super) fn note(&mut self, at: Instant, link: Option<u8>, effect: Effect, text: String) {
+        let rung = self.rung(
+            at,
+            true,
+            link,
+            Message::Note(effect, text),
+            Outcome::Accepted,
+        );
         self.control.add(rung);
         self.around = AROUND;
     }
@@ -96,7 +102,7 @@ impl Watch {
         at: Instant,
         to_server: bool,
         link: Option<u8>,
-        said: Said,
+        message: Message,
         outcome: Outcome,
     ) -> Rung {
         let number = self.seen;
@@ -109,15 +115,15 @@ impl Watch {
             outcome,
             before: core::mem::replace(&mut self.kept, self.tally),
             after: self.tally,
-            said,
+            message,
         }
     }
 
     fn keep(&mut self, rung: Rung) {
         let validates = ProducerFlags::FAILOVER_VALIDATION;
-        match &rung.said {
-            Said::Words(..) => self.control.add(rung),
-            Said::Cdc(cdc) if cdc.producer_flags.contains(validates) => {
+        match &rung.message {
+            Message::Text(..) => self.control.add(rung),
+            Message::Cdc(cdc) if cdc.producer_flags.contains(validates) => {
                 self.control.add(rung);
                 self.around = AROUND;
             }
@@ -130,13 +136,13 @@ impl Watch {
     }
 
     fn tcp(&mut self, segment: &TcpSegment<'_>, family: Family, text: impl Into<String>) {
-        let said = Said::Words(family, text.into());
+        let message = Message::Text(family, text.into());
         let (at, to_server) = (segment.at, segment.from_client);
-        let rung = self.rung(at, to_server, None, said, Outcome::Accepted);
+        let rung = self.rung(at, to_server, None, message, Outcome::Accepted);
         self.keep(rung);
     }
 
-    fn arrival(&mut self, arrival: &Arrival<'_>, kind: Option<Kind>, said: Said) {
+    fn arrival(&mut self, arrival: &Arrival<'_>, kind: Option<Kind>, message: Message) {
         let to_server = arrival.flow.source.host == Some(self.client);
         let tally = if arrival.outcome == Outcome::Accepted {
             &mut self.tally
@@ -149,7 +155,7 @@ impl Watch {
             tally.add(kind, to_server);
         }
         let link = self.link_of(arrival);
-        let rung = self.rung(arrival.at, to_server, link, said, arrival.outcome);
+        let rung = self.rung(arrival.at, to_server, link, message, arrival.outcome);
         self.keep(rung);
     }
 
@@ -182,25 +188,25 @@ impl Observer for Watch {
         if segment.smc_option {
             self.tally.add(Kind::TcpOption, segment.from_client);
         }
-        self.tcp(segment, Family::Tcp, words::syn(segment));
+        self.tcp(segment, Family::Tcp, text::syn(segment));
     }
 
     fn on_tcp_segment(&mut self, segment: &TcpSegment<'_>) {
-        let mut octets = segment.payload;
+        let mut bytes = segment.payload;
         // Each CLC message is one segment here; anything else is not SMC's.
-        while let Ok((message, length)) = ClcMessage::parse(octets)
-            && let Some(rest) = octets.get(length..)
+        while let Ok((message, length)) = ClcMessage::parse(bytes)
+            && let Some(rest) = bytes.get(length..)
             && length > 0
         {
-            octets = rest;
+            bytes = rest;
             self.tally.add(Kind::from(&message), segment.from_client);
             if let ClcMessage::Accept(contact) | ClcMessage::Confirm(contact) = &message {
                 self.learn(contact.rtoken);
             }
-            self.tcp(segment, Family::Clc, words::clc(&message));
+            self.tcp(segment, Family::Clc, text::clc(&message));
         }
-        if !octets.is_empty() {
-            let text = format!("TCP {} octets", octets.len());
+        if !bytes.is_empty() {
+            let text = format!("TCP {} bytes", bytes.len());
             self.tcp(segment, Family::Tcp, text);
         } else if segment.fin {
             self.tcp(segment, Family::Tcp, "TCP FIN");
@@ -213,11 +219,11 @@ impl Observer for Watch {
         if send.payload.first() == Some(&CDC_TYPE)
             && let Ok(cdc) = Cdc::parse(send.payload)
         {
-            return self.arrival(send, Some(Kind::Cdc), Said::Cdc(cdc));
+            return self.arrival(send, Some(Kind::Cdc), Message::Cdc(cdc));
         }
         if let Ok(message) = LlcMessageV2::parse(send.payload) {
             self.latest_llc = send.at;
-            words::rings_v2(&message, |ring| self.learn(ring));
+            text::rings_v2(&message, |ring| self.learn(ring));
             match &message {
                 LlcMessageV2::ConfirmLink(m) => self.learn_end(send, m.link, m.qpn),
                 LlcMessageV2::AddLink(m) if m.link.rejection.is_none() => {
@@ -225,54 +231,54 @@ impl Observer for Watch {
                 }
                 _ => {}
             }
-            let said = Said::Words(Family::Llc, words::llc_v2(&message));
-            return self.arrival(send, Some(Kind::from(&message)), said);
+            let shown = Message::Text(Family::Llc, text::llc_v2(&message));
+            return self.arrival(send, Some(Kind::from(&message)), shown);
         }
         match LlcMessage::parse(send.payload) {
             Ok(message) => {
                 self.latest_llc = send.at;
-                words::rings(&message, |ring| self.learn(ring));
+                text::rings(&message, |ring| self.learn(ring));
                 self.learn_link(send, &message);
-                let said = Said::Words(Family::Llc, words::llc(&message));
-                self.arrival(send, Some(Kind::from(&message)), said);
+                let shown = Message::Text(Family::Llc, text::llc(&message));
+                self.arrival(send, Some(Kind::from(&message)), shown);
             }
             Err(error) => {
-                let said = Said::Words(Family::Llc, format!("SEND: {error}"));
-                self.arrival(send, None, said);
+                let message = Message::Text(Family::Llc, format!("SEND: {error}"));
+                self.arrival(send, None, message);
             }
         }
     }
 
     fn on_write(&mut self, write: &Arrival<'_>, rkey: RKey, address: u64) {
-        let said = Said::Write {
+        let message = Message::Write {
             length: write.payload.len(),
             rkey,
             address,
         };
-        self.arrival(write, Some(Kind::Write), said);
+        self.arrival(write, Some(Kind::Write), message);
     }
 
     fn on_ism(&mut self, moved: &IsmMoved<'_>) {
         let to_server = moved.source == self.client;
-        let said = match moved.what {
+        let message = match moved.what {
             IsmContent::Data { offset, bytes } => {
                 let length = bytes.len();
                 self.tally.add_write(Kind::Move, length as u64, to_server);
-                Said::Move { length, offset }
+                Message::Move { length, offset }
             }
             IsmContent::Cdc(cdc) => {
                 self.tally.add(Kind::Cdc, to_server);
                 match CdcIsm::parse(cdc, Endianness::NATIVE) {
-                    Ok(cdc) => Said::CdcIsm(cdc),
-                    Err(error) => Said::Words(Family::Cdc, error.to_string()),
+                    Ok(cdc) => Message::CdcIsm(cdc),
+                    Err(error) => Message::Text(Family::Cdc, error.to_string()),
                 }
             }
             what @ IsmContent::Event { .. } => {
                 self.tally.add(Kind::IsmEvent, to_server);
-                Said::Words(Family::Event, describe::ism(&what))
+                Message::Text(Family::Event, describe::ism(&what))
             }
         };
-        let rung = self.rung(moved.at, to_server, None, said, Outcome::Accepted);
+        let rung = self.rung(moved.at, to_server, None, message, Outcome::Accepted);
         self.keep(rung);
     }
 }

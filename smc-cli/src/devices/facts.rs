@@ -19,8 +19,8 @@ pub struct Devices {
     pub rnics: Vec<Rnic>,
     /// ISM functions.
     pub ism: Vec<IsmFunction>,
-    /// Octets that this process may still lock for an RNIC; nothing without a limit.
-    pub lockable_octets: Option<u64>,
+    /// Bytes that this process may still lock for an RNIC; nothing without a limit.
+    pub lockable_bytes: Option<u64>,
 }
 
 /// Whether something can be used.
@@ -54,19 +54,19 @@ pub struct Rnic {
 pub struct PortFacts {
     /// Its number.
     pub port: u8,
-    /// Its state, in the kernel's words.
+    /// State of the port, as the kernel names it.
     pub state: String,
-    /// Its speed, in the kernel's words.
+    /// Speed of the port, as the kernel names it.
     pub rate: Option<String>,
     /// Its interface.
     pub interface: Option<String>,
-    /// Octets of its packets' payload.
+    /// Bytes of its packets' payload.
     pub mtu: Option<u16>,
-    /// Octets of its interface's packets.
+    /// Bytes of its interface's packets.
     pub interface_mtu: Option<u32>,
     /// Its physical network.
     pub pnet_id: Option<String>,
-    /// Who says so: the hardware, the policy, or its interface.
+    /// Source of the PNET ID: the hardware, the policy, or its interface.
     pub pnet_id_by: Option<&'static str>,
     /// Pause frames of its interface.
     pub pause: Option<PauseFacts>,
@@ -97,7 +97,7 @@ pub struct GidFacts {
     pub index: u16,
     /// The GID.
     pub gid: String,
-    /// What packets with it look like.
+    /// Kind of the packets that use it.
     pub r#type: String,
 }
 
@@ -139,7 +139,7 @@ impl Devices {
             shared_memory: Usable::unless(shared.into_iter().collect()),
             rnics: rnics.collect(),
             ism: ism.collect(),
-            lockable_octets: smc_transport_verbs::locking::lockable(),
+            lockable_bytes: smc_transport_verbs::locking::lockable(),
         })
     }
 }
@@ -198,7 +198,7 @@ impl PortFacts {
     }
 }
 
-/// The PNET ID of a port, and who says so: as connections see it, the hardware comes
+/// The PNET ID of a port, and its source: as connections see it, the hardware comes
 /// first.
 fn pnet_id(
     of: &ListedPort,

@@ -21,7 +21,7 @@ pub(super) fn text(devices: &Devices, out: &mut dyn Write) -> io::Result<()> {
     } else {
         writeln!(out, "{}", devices.rnics.len())?;
         devices.rnics.iter().try_for_each(|of| rnic(of, out))?;
-        match devices.lockable_octets {
+        match devices.lockable_bytes {
             Some(octets) => writeln!(
                 out,
                 "  a process like this one may lock {} for their buffers (RLIMIT_MEMLOCK)",
@@ -45,27 +45,27 @@ pub(super) fn text(devices: &Devices, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn rnic(of: &Rnic, out: &mut dyn Write) -> io::Result<()> {
-    let mut told = vec![of.node.clone()];
-    told.extend(of.driver.as_ref().map(|name| format!("driver {name}")));
-    told.extend(of.firmware.as_ref().map(|name| format!("firmware {name}")));
-    told.extend(of.verbs.clone());
-    writeln!(out, "  {} ({})", of.name, told.join(", "))?;
+    let mut facts = vec![of.node.clone()];
+    facts.extend(of.driver.as_ref().map(|name| format!("driver {name}")));
+    facts.extend(of.firmware.as_ref().map(|name| format!("firmware {name}")));
+    facts.extend(of.verbs.clone());
+    writeln!(out, "  {} ({})", of.name, facts.join(", "))?;
     of.ports.iter().try_for_each(|at| port(at, out))
 }
 
 fn port(of: &PortFacts, out: &mut dyn Write) -> io::Result<()> {
-    let mut told = vec![of.state.clone()];
-    told.extend(of.rate.clone());
-    told.extend(of.interface.clone());
+    let mut facts = vec![of.state.clone()];
+    facts.extend(of.rate.clone());
+    facts.extend(of.interface.clone());
     if let (Some(mtu), Some(interface)) = (of.mtu, of.interface_mtu) {
-        told.push(format!("MTU {mtu} (of the interface {interface})"));
+        facts.push(format!("MTU {mtu} (of the interface {interface})"));
     }
     match (&of.pnet_id, of.pnet_id_by) {
-        (Some(id), Some(by)) => told.push(format!("PNET ID {id} by {by}")),
-        _ => told.push("no PNET ID".to_owned()),
+        (Some(id), Some(by)) => facts.push(format!("PNET ID {id} by {by}")),
+        _ => facts.push("no PNET ID".to_owned()),
     }
     let on = |is| if is { "on" } else { "off" };
-    told.push(match &of.pause {
+    facts.push(match &of.pause {
         Some(pause) => format!(
             "pause frames: receive {}, transmit {}{}",
             on(pause.receive),
@@ -75,9 +75,9 @@ fn port(of: &PortFacts, out: &mut dyn Write) -> io::Result<()> {
                 false => "",
             }
         ),
-        None => "pause frames not told".to_owned(),
+        None => "pause frames unknown".to_owned(),
     });
-    writeln!(out, "    port {}: {}", of.port, told.join(", "))?;
+    writeln!(out, "    port {}: {}", of.port, facts.join(", "))?;
     for gid in &of.gids {
         writeln!(
             out,
@@ -92,14 +92,14 @@ fn port(of: &PortFacts, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn function(of: &IsmFunction, out: &mut dyn Write) -> io::Result<()> {
-    let mut told = vec![of.address.clone()];
-    told.extend(
+    let mut facts = vec![of.address.clone()];
+    facts.extend(
         of.function
             .as_ref()
             .map(|number| format!("function {number}")),
     );
-    told.extend(of.pnet_id.as_ref().map(|id| format!("PNET ID {id}")));
-    writeln!(out, "  {}", told.join(", "))?;
+    facts.extend(of.pnet_id.as_ref().map(|id| format!("PNET ID {id}")));
+    writeln!(out, "  {}", facts.join(", "))?;
     write!(out, "  ")?;
     verdict(
         &of.usable,

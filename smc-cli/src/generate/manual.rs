@@ -9,7 +9,7 @@ use crate::status;
 
 /// The pages by the names of their files.
 pub(super) fn pages(command: Command) -> Result<Vec<(String, Vec<u8>)>, Failure> {
-    // Pages for `help` and its copies of all commands say nothing.
+    // Pages for `help` and its copies of all commands have no content.
     let mut command = command.disable_help_subcommand(true);
     command.build();
     let mut pages = Vec::new();
@@ -81,7 +81,7 @@ fn page(
     Ok(())
 }
 
-/// Examples, and what else stands below the help.
+/// Examples, and what else is below the help.
 fn notes(command: &Command, roff: &mut Roff) {
     let Some(help) = command.get_after_help() else {
         return;

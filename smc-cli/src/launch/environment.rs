@@ -18,7 +18,7 @@ const PRELOAD: &str = "LD_PRELOAD";
 /// which is also that of the library of `smc_run`. Two that swap sockets cannot share them.
 const OURS: [&str; 2] = ["libsmc_preload.so", "libsmc-preload.so"];
 
-/// Sets what the arguments say; the library checks the variables that were set before.
+/// Sets the variables of the arguments; the library checks the variables that were set before.
 pub(super) fn apply(command: &mut Command, arguments: &RunArguments, stderr: &mut dyn Write) {
     if let Some(policy) = &arguments.policy.policy {
         // The program may change its directory before the library reads the file.

@@ -69,7 +69,7 @@ fn check(path: &Path, command: &Path) -> Result<(), String> {
         return Err("it is no file".to_owned());
     }
     let parent = path.parent().unwrap_or(Path::new("/"));
-    // Who can write a directory can put another file in the place of the library.
+    // A user that can write a directory can put another file in the place of the library.
     for (of, metadata) in [("it", library), ("its directory", read(parent)?)] {
         trust(&metadata, &command).map_err(|who| format!("{who} may change {of}"))?;
     }
@@ -83,7 +83,7 @@ fn read(path: &Path) -> Result<Metadata, String> {
 /// Whether those who may write a file may write this command as well.
 ///
 /// # Errors
-/// Who else may.
+/// Which other users may.
 fn trust(of: &Metadata, command: &Metadata) -> Result<(), String> {
     let own = rustix::process::geteuid().as_raw();
     if ![0, own, command.uid()].contains(&of.uid()) {

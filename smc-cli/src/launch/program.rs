@@ -11,7 +11,7 @@ use rustix::fs::{Access, AtFlags, CWD};
 
 use super::Refusal;
 
-/// Where programs are looked for without `PATH`, as of execvp(3).
+/// Directories to search for programs without `PATH`, as in execvp(3).
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
 /// Most interpreters in a row that the kernel takes.
@@ -75,7 +75,7 @@ impl Program {
     }
 }
 
-/// Looks a program up in `PATH`, unless its name has a slash.
+/// Searches a program in `PATH`, unless its name has a slash.
 fn search(name: &OsStr) -> io::Result<PathBuf> {
     if name.is_empty() {
         return Err(io::ErrorKind::NotFound.into());

@@ -71,7 +71,7 @@ pub(super) fn obstacle(program: &Program) -> Option<Obstacle> {
     of_image(&Image::read(&path).ok()?, &own)
 }
 
-/// What the image of a program says; `own` is that of this command.
+/// Properties of a program's image; `own` is that of this command.
 fn of_image(image: &Image, own: &Image) -> Option<Obstacle> {
     if image.architecture != own.architecture {
         return Some(Obstacle::OtherArchitecture);

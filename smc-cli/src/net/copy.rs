@@ -25,7 +25,7 @@ pub(super) fn copy(
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             Err(error) => return Err(Broken::From(error)),
         };
-        // Before they are under way: the peer may answer, and end all, at once.
+        // Before they are sent: the peer may answer, and end all, at once.
         count.fetch_add(len as u64, Ordering::Relaxed);
         let written = to.write_all(bytes.get(..len).unwrap_or_default());
         if let Err(error) = written.and_then(|()| to.flush()) {

@@ -1,6 +1,6 @@
 //! The standard input, of which the connections of a listener have a piece each.
 //!
-//! Who waits for a terminal cannot be stopped: one thread does, for all connections, and
+//! A thread that waits for a terminal cannot be stopped: one thread does, for all connections, and
 //! what it reads goes to the one that is there then.
 
 use std::io::{self, Read};
@@ -21,14 +21,14 @@ struct Shared {
 #[derive(Default)]
 struct Typed {
     read: bool,
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     ended: bool,
     error: Option<io::Error>,
 }
 
 /// The standard input of one connection, until that is over.
 #[derive(Clone)]
-pub(super) struct Turn {
+pub(super) struct Input {
     keyboard: Keyboard,
     over: Arc<AtomicBool>,
 }
@@ -40,12 +40,12 @@ impl Shared {
 
     /// Reads all there is, a piece when the one before it was taken.
     fn read(&self) {
-        let mut octets = vec![0; 64 << 10];
+        let mut bytes = vec![0; 64 << 10];
         loop {
-            let outcome = io::stdin().read(&mut octets);
+            let outcome = io::stdin().read(&mut bytes);
             let mut typed = self.typed();
             match outcome {
-                Ok(len @ 1..) => typed.octets.extend(octets.iter().take(len)),
+                Ok(len @ 1..) => typed.bytes.extend(bytes.iter().take(len)),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 outcome => {
                     typed.ended = true;
@@ -53,7 +53,7 @@ impl Shared {
                 }
             }
             self.changed.notify_all();
-            while !typed.octets.is_empty() {
+            while !typed.bytes.is_empty() {
                 let waited = self.changed.wait(typed);
                 typed = waited.unwrap_or_else(PoisonError::into_inner);
             }
@@ -65,20 +65,20 @@ impl Shared {
 }
 
 impl Keyboard {
-    /// The turn of the next connection.
-    pub(super) fn turn(&self) -> Turn {
+    /// The input of the next connection.
+    pub(super) fn input(&self) -> Input {
         if !std::mem::replace(&mut self.0.typed().read, true) {
             let shared = self.0.clone();
             thread::spawn(move || shared.read());
         }
-        Turn {
+        Input {
             keyboard: self.clone(),
             over: Arc::default(),
         }
     }
 }
 
-impl Turn {
+impl Input {
     /// The connection has ended: what is typed from here on is for another one.
     pub(super) fn end(&self) {
         let _typed = self.keyboard.0.typed();
@@ -87,7 +87,7 @@ impl Turn {
     }
 }
 
-impl Read for Turn {
+impl Read for Input {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let shared = &self.keyboard.0;
         let mut typed = shared.typed();
@@ -95,12 +95,10 @@ impl Read for Turn {
             if self.over.load(Ordering::Relaxed) {
                 return Ok(0);
             }
-            if !typed.octets.is_empty() {
-                let len = typed.octets.len().min(into.len());
-                let octets = typed.octets.drain(..len);
-                into.iter_mut()
-                    .zip(octets)
-                    .for_each(|(to, from)| *to = from);
+            if !typed.bytes.is_empty() {
+                let len = typed.bytes.len().min(into.len());
+                let bytes = typed.bytes.drain(..len);
+                into.iter_mut().zip(bytes).for_each(|(to, from)| *to = from);
                 shared.changed.notify_all();
                 return Ok(len);
             }

@@ -18,7 +18,7 @@ use crate::cli::{HostPort, canonical};
 #[derive(Clone)]
 pub(super) struct Stream(pub(super) Arc<Counted>);
 
-/// A connection, and how many octets were sent and received over it.
+/// A connection, and how many bytes were sent and received over it.
 pub(super) struct Counted {
     kind: Kind,
     /// The other end, which a connection that was reset no longer knows.

@@ -1,4 +1,4 @@
-//! `smcx policy check`: what a policy says, line by line.
+//! `smcx policy check`: the meaning of a policy, line by line.
 
 mod lines;
 mod notes;
@@ -15,7 +15,7 @@ use smc_sockets::policy::{ENVIRONMENT, places};
 use crate::cli::PolicyCheckArguments;
 use crate::output::{Failure, reason};
 
-/// Most octets of a policy.
+/// Most bytes of a policy.
 const MOST: u64 = 1 << 20;
 
 /// Runs the command.

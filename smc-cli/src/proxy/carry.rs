@@ -13,10 +13,10 @@ use tokio::time::sleep;
 
 use crate::output::reason;
 
-/// Octets that are on the way in each direction between the two connections.
+/// Bytes that are on the way in each direction between the two connections.
 const CHUNK: usize = 64 << 10;
 
-/// How often octets are counted within the time after which a connection is idle.
+/// How often bytes are counted within the time after which a connection is idle.
 const LOOKS: u32 = 4;
 
 /// What ends a connection besides its ends.
@@ -33,9 +33,9 @@ pub(super) struct Carried {
     pub(super) from: Carrier,
     /// What carried the one to the target.
     pub(super) to: Carrier,
-    /// Octets from the client to the target.
+    /// Bytes from the client to the target.
     pub(super) there: u64,
-    /// Octets from the target to the client.
+    /// Bytes from the target to the client.
     pub(super) back: u64,
     pub(super) error: Option<Broken>,
 }
@@ -67,7 +67,7 @@ enum Side<T> {
 
 /// Carries a connection until both directions have ended, or one side breaks.
 pub(super) async fn carry(client: SmcStream, target: SmcStream, mut limits: Limits) -> Carried {
-    // Octets leave as they came: whoever sent them knows what belongs together.
+    // Bytes leave as they came: their sender knows what belongs together.
     let _ = client.set_nodelay(true);
     let _ = target.set_nodelay(true);
     let (from, to) = (*client.carrier(), *target.carrier());
@@ -126,13 +126,13 @@ async fn pass(
     to: &mut OwnedWriteHalf,
     count: &AtomicU64,
 ) -> Result<(), Side<io::Error>> {
-    let mut octets = vec![0; CHUNK];
+    let mut bytes = vec![0; CHUNK];
     loop {
-        let len = from.read(&mut octets).await.map_err(Side::From)?;
+        let len = from.read(&mut bytes).await.map_err(Side::From)?;
         if len == 0 {
             return to.shutdown().await.map_err(Side::To);
         }
-        let part = octets.get(..len).unwrap_or_default();
+        let part = bytes.get(..len).unwrap_or_default();
         // Nothing more is read before this is written: a peer that does not read stops the
         // other one.
         to.write_all(part).await.map_err(Side::To)?;

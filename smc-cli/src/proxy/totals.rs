@@ -90,7 +90,7 @@ impl Totals {
         )?;
         let mut table = Table::new();
         table.load_style(presets::UTF8_BORDERS_ONLY);
-        table.set_header(["side", "SMC-D", "SMC-R", "TCP", "octets from there"]);
+        table.set_header(["side", "SMC-D", "SMC-R", "TCP", "bytes from there"]);
         let rows = [
             ("clients", &self.from, self.there),
             ("target", &self.to, self.back),

@@ -60,7 +60,7 @@ impl Findings {
             Err(cause) => {
                 self.coverage.runs += 1;
                 self.coverage.failed.push(seed);
-                let what = vec![format!("panicked: {}", words(cause.as_ref()))];
+                let what = vec![format!("panicked: {}", text(cause.as_ref()))];
                 self.failed.push(Failed { seed, what });
             }
         }
@@ -99,9 +99,9 @@ fn judged(seed: u64) -> Report {
     }
 }
 
-/// What a panic said.
-fn words(cause: &(dyn Any + Send)) -> &str {
+/// Message of a panic.
+fn text(cause: &(dyn Any + Send)) -> &str {
     let text = cause.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| cause.downcast_ref::<&str>().copied())
-        .unwrap_or("without words")
+        .unwrap_or("without a message")
 }

@@ -14,7 +14,7 @@ use crate::cli::{Seeds, SimArguments};
 use crate::output::{Failure, Screen, grouped, size};
 
 /// Failed runs that are printed in full, and lines of each.
-const TOLD: usize = 10;
+const SHOWN: usize = 10;
 const SENTENCES: usize = 5;
 
 pub(super) fn text(
@@ -76,17 +76,17 @@ pub(super) fn text(
         summary = summary.replacen(sign, &style.apply_to(sign).to_string(), 1);
     }
     writeln!(out, "{}\n\n{summary}", effects(coverage))?;
-    for failed in findings.failed.iter().take(TOLD) {
-        tell(failed, out)?;
+    for failed in findings.failed.iter().take(SHOWN) {
+        print(failed, out)?;
     }
-    let more = findings.failed.len().saturating_sub(TOLD);
+    let more = findings.failed.len().saturating_sub(SHOWN);
     if more > 0 {
-        writeln!(out, "\n… and {more} more, which --json tells")?;
+        writeln!(out, "\n… and {more} more, which --json lists")?;
     }
     Ok(())
 }
 
-fn tell(failed: &Failed, out: &mut dyn Write) -> io::Result<()> {
+fn print(failed: &Failed, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "\nseed {} failed:", failed.seed)?;
     for sentence in failed.what.iter().take(SENTENCES) {
         writeln!(out, "  {sentence}")?;
@@ -184,8 +184,8 @@ pub(super) fn verdict(findings: &Findings) -> Result<(), Failure> {
     if seeds.is_empty() {
         return Ok(());
     }
-    let first: Vec<_> = seeds.iter().take(TOLD).map(u64::to_string).collect();
-    let more = if seeds.len() > TOLD { ", …" } else { "" };
+    let first: Vec<_> = seeds.iter().take(SHOWN).map(u64::to_string).collect();
+    let more = if seeds.len() > SHOWN { ", …" } else { "" };
     Err(Failure::Problem(format!(
         "{} of {} runs failed: seed {}{more}",
         grouped(seeds.len() as u64),

@@ -39,11 +39,11 @@ pub(super) fn run(
     // among others.
     let mut findings = Findings::default();
     findings.run(seed, arguments.judges());
-    let mut told = None;
+    let mut messages_shown = None;
     if arguments.json {
-        told = arguments.trace.then(|| ladder.messages());
+        messages_shown = arguments.trace.then(|| ladder.messages());
     } else if arguments.trace {
         writeln!(stdout, "{ladder}")?;
     }
-    Ok((findings, told))
+    Ok((findings, messages_shown))
 }

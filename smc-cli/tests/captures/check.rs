@@ -8,7 +8,7 @@ use std::path::Path;
 use common::{CAPTURES, smcx, vector};
 use serde_json::Value;
 
-/// A capture of kernels with some octets of a frame changed.
+/// A capture of kernels with some bytes of a frame changed.
 fn changed(name: &str, needle: &[u8], octets: &[u8]) -> std::path::PathBuf {
     use std::io::Read as _;
     let mut capture = Vec::new();

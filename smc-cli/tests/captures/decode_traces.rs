@@ -121,7 +121,7 @@ fn the_captures_of_version_2_hold_these_messages() {
     assert_eq!(counts(CAPTURES_V2[3]), expected(&smcd));
 }
 
-/// The octets of an LLC message of version 2 as Linux on a little-endian machine
+/// The bytes of an LLC message of version 2 as Linux on a little-endian machine
 /// sends it.
 fn little_endian(mut octets: Vec<u8>) -> Vec<u8> {
     octets.swap(1, 2);

@@ -105,7 +105,7 @@ fn a_capture_that_ends_too_early_is_shown_as_far_as_it_goes() {
     let folder = scratch("cut");
     let whole = uncompressed(CAPTURES[1]);
     let file = folder.join("cut.pcap");
-    // The sixth frame is the Accept; each record has 16 octets before it.
+    // The sixth frame is the Accept; each record has 16 bytes before it.
     let accept = 24 + 2 * (16 + 82) + (16 + 66) + (16 + 158) + (16 + 66) + 16;
     fs::write(&file, &whole[..accept + 40]).unwrap();
     let outcome = decode(&file);
@@ -191,7 +191,7 @@ fn a_capture_without_smc_is_no_failure() {
     );
 }
 
-/// Takes some octets and then fails.
+/// Takes some bytes and then fails.
 struct Failing(usize, io::ErrorKind);
 
 impl Write for Failing {

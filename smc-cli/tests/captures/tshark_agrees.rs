@@ -1,5 +1,5 @@
 //! Message by message, `smcx decode` and tshark see the same in the captures.
-//! What they see differently is told in conformance/vectors/README.md.
+//! What they see differently is listed in conformance/vectors/README.md.
 
 use crate::common;
 use crate::little_endian;
@@ -12,7 +12,7 @@ use common::written::write_everything;
 use common::{CAPTURES, CAPTURES_V2, field, have_tshark, normal, records, tshark_fields, vector};
 use serde_json::Value;
 
-/// The field of tshark that tells the type, and its value.
+/// The field of tshark with the type, and its value.
 fn kind(record: &Value) -> (&'static str, String) {
     // The types of version 2 are those of version 1 and 0x20.
     if record.get("llc_version").is_some() {
@@ -47,7 +47,7 @@ fn kind(record: &Value) -> (&'static str, String) {
     (name, normal(value))
 }
 
-/// All fields of tshark that a record tells, and their values.
+/// All fields of tshark that a record has, and their values.
 fn expectations(record: &Value) -> Vec<(&'static str, Vec<String>)> {
     let kind_name = record["type"].as_str().unwrap();
     let smcd = record.get("smcd").is_some();
@@ -249,7 +249,7 @@ fn sizes(
     all.push((mtu, vec![((octets / 256).ilog2() + 1).to_string()]));
 }
 
-/// Compares all messages of a capture and tells how many there were, and how
+/// Compares all messages of a capture and returns how many there were, and how
 /// many values.
 fn compare(capture: &Path) -> (usize, usize) {
     let mut names: Vec<&str> = OTHER.into_iter().chain(OTHER_V2).collect();
@@ -263,7 +263,7 @@ fn compare(capture: &Path) -> (usize, usize) {
     let mut values = 0;
     let mut seen: BTreeMap<&str, BTreeSet<u64>> = BTreeMap::new();
     for record in &records {
-        // tshark tells of a write in its first packet, we in its last.
+        // tshark reports a write in its first packet, we in its last.
         let number = record.get("first_frame").unwrap_or(&record["frame"]);
         let number = number.as_u64().unwrap();
         let frame = frames.get(&number).unwrap_or_else(|| panic!("{record}"));
@@ -317,7 +317,7 @@ fn tshark_sees_the_same_in_version_2_and_smcd() {
     }
 }
 
-/// As they are, the messages of a little-endian machine are no SMC for tshark.
+/// Messages of a little-endian machine are, as they are, no SMC for tshark.
 #[test]
 fn tshark_reads_no_llc_of_version_2_with_a_little_endian_length() {
     if !have_tshark() {

@@ -4,16 +4,16 @@ use std::fs;
 use std::io::Read as _;
 use std::path::Path;
 
-/// Octets of a pcap file in front of its first record, and in front of a frame.
+/// Bytes of a pcap file in front of its first record, and in front of a frame.
 const FILE_HEADER: usize = 24;
 const RECORD_HEADER: usize = 16;
-/// Octets in front of the BTH in a frame of RoCEv2 over IPv4, and of the BTH.
+/// Bytes in front of the BTH in a frame of RoCEv2 over IPv4, and of the BTH.
 const TO_BTH: usize = 14 + 20 + 8;
 const BTH: usize = 12;
 const SEND_ONLY: u8 = 4;
 
 /// Copies a capture with the length of each LLC message of version 2 the other
-/// way round, and the count of RTokens in both octets; returns how many there were.
+/// way round, and the count of RTokens in both bytes; returns how many there were.
 pub(crate) fn swap_lengths(from: &Path, to: &Path) -> usize {
     let mut octets = Vec::new();
     let file = fs::File::open(from).unwrap();
@@ -35,7 +35,7 @@ pub(crate) fn swap_lengths(from: &Path, to: &Path) -> usize {
         if (0x21..=0x29).contains(&message[0]) {
             message.swap(1, 2);
             swapped += 1;
-            // Behind 44 octets only ADD LINK has more than the CRC.
+            // Behind 44 bytes only ADD LINK has more than the CRC.
             if message[0] == 0x22 && message.len() > 48 {
                 message[71] = message[70];
             }

@@ -146,7 +146,7 @@ pub(crate) const SAME: [(&str, &[(&str, &str)]); 15] = [
     ),
 ];
 
-/// The same for what version 2 and SMC-D add to a message.
+/// Fields of tshark for what version 2 and SMC-D add to a message.
 pub(crate) const SAME_V2: [(&str, &[(&str, &str)]); 5] = [
     (
         "Proposal",

@@ -14,7 +14,7 @@ use smc_proto::wire::types::{AlertToken, Cursor, DiagnosisCode, Gid, PeerId, Psn
 
 use super::messages::{CLIENT_MAC, SERVER_MAC, TOKEN, accept, link_messages, proposal};
 
-/// What was written: the message as its octets, or what else is to be found.
+/// What was written: the message as its bytes, or what else is to be found.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Written {
     Option {

@@ -118,14 +118,14 @@ fn the_text_has_a_ladder_and_tables_of_100_columns() {
         "CLC Confirm",
         "LLC CONFIRM LINK request",
         "LLC CONFIRM LINK reply",
-        "RDMA WRITE 65,536 octets to ring + 0",
+        "RDMA WRITE 65,536 bytes to ring + 0",
         "CDC 1: written 1+0, read 0+0, writer blocked",
         " messages in ",
         "sending done",
         "closed",
         "LLC DELETE LINK",
         "TCP FIN",
-        "4,194,304 octets (4 MiB)",
+        "4,194,304 bytes (4 MiB)",
         "✓",
         "Gbit/s",
         "Window stalls",
@@ -194,7 +194,7 @@ fn bad_input_gets_one_clear_sentence() {
     }
     let outcome = demo(&["--bytes", "many"]);
     assert!(
-        outcome.stderr.contains("a number of octets is wanted"),
+        outcome.stderr.contains("a number of bytes is wanted"),
         "{}",
         outcome.stderr
     );
@@ -368,7 +368,7 @@ fn one_changed_bit_fails_loudly() {
                 .unwrap_err()
                 .to_string();
             assert!(
-                failure.starts_with("OCTETS CHANGED ON THE WAY: "),
+                failure.starts_with("BYTES CHANGED ON THE WAY: "),
                 "{failure}"
             );
             assert!(String::from_utf8(shown).unwrap().contains(sign), "{sign}");

@@ -39,7 +39,7 @@ fn the_ladder_shows_devices_and_dmbs() {
     let text = demo(&["--moves"]);
     for line in [
         "over SMC-D (seed 1, rings of 64 KiB)",
-        "ISM devices of one machine, octets moved by the devices",
+        "ISM devices of one machine, bytes moved by the devices",
         "CLC Accept SMC-D v2 first-contact",
         "ISM MOVE",
         "to DMB + 32",

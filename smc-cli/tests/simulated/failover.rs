@@ -109,7 +109,7 @@ fn the_ladder_tells_the_story() {
             "  2 │◀─ LLC CONFIRM LINK request: link 2",
             "  2 ├── LLC CONFIRM LINK reply: link 2",
             "  2 ├┄┄ ✓ link 2 is up: RNIC 2 of the client, RNIC 2 of the server",
-            "  1 ├── RDMA WRITE 65,536 octets",
+            "  1 ├── RDMA WRITE 65,536 bytes",
             "  1 ├┄┄ ✗ link 1 dies: the port of the ",
             "LLC DELETE LINK request: link 1, 0x00010000 (lost path)",
             "connection moves from link 1 to link 2",
@@ -245,12 +245,12 @@ fn a_seed_decides_what_dies() {
         (fs::read(capture).unwrap(), record["links"].clone())
     };
     assert_eq!(run("first", "7"), run("second", "7"));
-    let stories: Vec<_> = (1..9)
+    let outcomes: Vec<_> = (1..9)
         .map(|seed| texts_or_null(&run("other", &seed.to_string()).1))
         .collect();
     assert!(
-        stories.iter().any(|story| *story != stories[0]),
-        "{stories:?}"
+        outcomes.iter().any(|outcome| *outcome != outcomes[0]),
+        "{outcomes:?}"
     );
 }
 

@@ -154,7 +154,7 @@ fn failing() -> Findings {
         },
         checked: 125,
         failed: vec![
-            failed(7, &["octets changed"]),
+            failed(7, &["bytes changed"]),
             failed(19, &["a", "b", "c", "d", "e", "f"]),
         ],
     }
@@ -172,7 +172,7 @@ fn a_failed_seed_is_told_with_the_command_that_replays_it() {
         assert_eq!(sentence, "2 of 1,000 runs failed: seed 7, 19");
         let shown = String::from_utf8(shown).unwrap();
         assert!(
-            shown.contains(replay) && shown.contains("octets changed"),
+            shown.contains(replay) && shown.contains("bytes changed"),
             "{shown}"
         );
         if form == ["--json"] {

@@ -16,7 +16,7 @@ pub(crate) enum User {
     Other(PathBuf, u32),
 }
 
-/// A user that nobody is, and not the one that stands for those unknown.
+/// A user ID that no user has, and not the one of users unknown to the namespace.
 const UID: u32 = 54_321;
 
 /// A copy of the program that other users can execute, in a directory of its own.

@@ -76,13 +76,13 @@ fn a_machine_without_rdma_gets_a_clear_answer() {
     let root = Root::new("none");
     let (stdout, stderr, status) = root.devices(&[]);
     assert_eq!((stderr.as_str(), status), ("", 0));
-    for told in [
+    for facts in [
         "Shared memory with processes of this host (SMC-D)\n  usable",
         "RoCE devices (SMC-R): none\n",
         "rdma link add rxe0 type rxe",
         "one machine): none\n",
     ] {
-        assert!(stdout.contains(told), "{stdout}");
+        assert!(stdout.contains(facts), "{stdout}");
     }
     let json = root.json();
     assert_eq!(json["shared_memory"]["usable"], true);
@@ -93,7 +93,7 @@ fn a_machine_without_rdma_gets_a_clear_answer() {
 }
 
 #[test]
-fn a_port_is_usable_or_it_is_told_why_not() {
+fn a_port_is_usable_or_it_is_facts_why_not() {
     let root = Root::new("port");
     root.rnic("4: ACTIVE");
     root.put(
@@ -173,15 +173,15 @@ fn an_ism_function_tells_who_has_it_and_its_network() {
 }
 
 #[test]
-fn a_wrong_policy_is_told_with_its_file_line_and_key() {
+fn a_wrong_policy_is_facts_with_its_file_line_and_key() {
     let root = Root::new("policy");
     root.put("policy.toml", "\npermit = [\"10.0.0.1/8\"]\n");
     let (stdout, stderr, status) = root.devices(&[]);
     assert_eq!((stdout.as_str(), status), ("", 1));
-    let told = "policy.toml: line 2: permit[0]: \"10.0.0.1/8\" has bits behind its prefix; \
+    let facts = "policy.toml: line 2: permit[0]: \"10.0.0.1/8\" has bits behind its prefix; \
                 the subnet is 10.0.0.0/8\n";
     assert!(
-        stderr.starts_with("smcx: policy: ") && stderr.ends_with(told),
+        stderr.starts_with("smcx: policy: ") && stderr.ends_with(facts),
         "{stderr}"
     );
 }

@@ -52,12 +52,12 @@ fn is_carrier(line: &str) -> bool {
 
 #[test]
 fn two_processes_talk_and_say_what_carried_it() {
-    let (mut listener, port, mut told) = listen(&[]);
+    let (mut listener, port, mut messages) = listen(&[]);
     listener.stdin.take().unwrap().write_all(b"answer").unwrap();
     let mut client = smcx(&["connect", "127.0.0.1", &port]);
     let mut input = client.stdin.take().unwrap();
     input.write_all(b"question!").unwrap();
-    // Who ends the conversation first is not told what comes later.
+    // The end that ends the conversation first is not sent what comes later.
     let mut answer = [0; 6];
     let output = client.stdout.as_mut().unwrap();
     output.read_exact(&mut answer).unwrap();
@@ -66,25 +66,25 @@ fn two_processes_talk_and_say_what_carried_it() {
     let output = client.wait_with_output().unwrap();
     assert!(output.status.success() && output.stdout.is_empty());
     let stderr = String::from_utf8(output.stderr).unwrap();
-    let end = "; 9 octets sent, 6 received\n";
+    let end = "; 9 bytes sent, 6 received\n";
     assert!(is_carrier(&stderr) && stderr.ends_with(end), "{stderr}");
     assert_eq!(stderr.lines().count(), 1, "{stderr}");
     let mut received = String::new();
     let mut stdout = listener.stdout.take().unwrap();
     stdout.read_to_string(&mut received).unwrap();
     assert_eq!(received, "question!");
-    let line = line(&mut told);
-    assert!(line.ends_with("; 6 octets sent, 9 received"), "{line}");
+    let line = line(&mut messages);
+    assert!(line.ends_with("; 6 bytes sent, 9 received"), "{line}");
     assert!(listener.wait().unwrap().success());
 }
 
-/// A file through two processes, whose sums of all octets agree. `SMCX_NET_MIB` says how
+/// A file through two processes, whose sums of all bytes agree. `SMCX_NET_MIB` says how
 /// long it is, 64 by default.
 #[test]
 fn a_file_goes_through_unharmed() {
     let mib: usize = std::env::var("SMCX_NET_MIB").map_or(64, |text| text.parse().unwrap());
-    // Its standard input is at its end: it has nothing to say, and listens.
-    let (mut listener, port, mut told) = listen(&[]);
+    // Its standard input is at its end: it has nothing to send, and receives.
+    let (mut listener, port, mut messages) = listen(&[]);
     drop(listener.stdin.take());
     let mut client = smcx(&["connect", "127.0.0.1", &port]);
     let mut input = client.stdin.take().unwrap();
@@ -109,20 +109,26 @@ fn a_file_goes_through_unharmed() {
     }
     let sent = sending.join().unwrap();
     let all = mib << 20;
-    assert_eq!(received, all, "{} {}", line(&mut told), line(&mut told));
+    assert_eq!(
+        received,
+        all,
+        "{} {}",
+        line(&mut messages),
+        line(&mut messages)
+    );
     assert!(sent == sum.finalize());
     assert!(client.wait().unwrap().success() && listener.wait().unwrap().success());
-    let line = line(&mut told);
+    let line = line(&mut messages);
     assert!(is_carrier(&line), "{line}");
 }
 
 #[test]
 fn a_command_serves_one_connection_after_the_other() {
-    let (mut listener, port, mut told) = listen(&["--exec", "tr a-z A-Z", "--keep-open"]);
+    let (mut listener, port, mut messages) = listen(&["--exec", "tr a-z A-Z", "--keep-open"]);
     for word in ["one", "two", "three"] {
         let (stdout, stderr, success) = connect(&port, word.as_bytes(), &[]);
         assert!(success && stdout == word.to_uppercase(), "{stdout}{stderr}");
-        let line = line(&mut told);
+        let line = line(&mut messages);
         assert!(is_carrier(&line), "{line}");
     }
     listener.kill().unwrap();
@@ -132,10 +138,10 @@ fn a_command_serves_one_connection_after_the_other() {
 #[test]
 fn a_client_with_nothing_to_say_receives_everything() {
     for transport in ["ism", "tcp"] {
-        let (mut listener, port, mut told) = listen(&["--transport", transport]);
+        let (mut listener, port, mut messages) = listen(&["--transport", transport]);
         let mut client = smcx(&["connect", "127.0.0.1", &port, "--transport", transport]);
         drop(client.stdin.take());
-        // The client's end is there before the first octet leaves.
+        // The client's end is there before the first byte leaves.
         sleep(Duration::from_millis(200));
         let sent: Vec<u8> = (0..3_000_000u32).map(|at| (at / 7) as u8).collect();
         let mut input = listener.stdin.take().unwrap();
@@ -148,11 +154,11 @@ fn a_client_with_nothing_to_say_receives_everything() {
             let mut stdout = client.stdout.take().unwrap();
             stdout.read_to_end(&mut received).unwrap();
         });
-        assert!(received == sent, "{} octets", received.len());
+        assert!(received == sent, "{} bytes", received.len());
         assert!(client.wait().unwrap().success());
-        let line = line(&mut told);
+        let line = line(&mut messages);
         assert!(
-            line.ends_with("; 3,000,000 octets sent, 0 received"),
+            line.ends_with("; 3,000,000 bytes sent, 0 received"),
             "{line}"
         );
         assert!(listener.wait().unwrap().success());
@@ -161,17 +167,17 @@ fn a_client_with_nothing_to_say_receives_everything() {
 
 #[test]
 fn what_a_client_leaves_behind_is_cleared_away() {
-    let (mut listener, port, mut told) = listen(&["--exec", "cat", "--keep-open"]);
+    let (mut listener, port, mut messages) = listen(&["--exec", "cat", "--keep-open"]);
     for _ in 0..5 {
         let mut client = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
-        client.write_all(b"nobody reads the answer").unwrap();
+        client.write_all(b"no one reads the answer").unwrap();
         // With bytes unread, the drop is a reset.
         assert_eq!(client.peek(&mut [0]).unwrap(), 1);
         let own = client.local_addr().unwrap();
         drop(client);
         // A connection that was reset has no other end any more, and is named all the same.
         for _ in 0..2 {
-            let line = line(&mut told);
+            let line = line(&mut messages);
             assert!(line.starts_with(&format!("smcx: {own}: ")), "{line}");
         }
     }
@@ -180,7 +186,7 @@ fn what_a_client_leaves_behind_is_cleared_away() {
     let all = std::fs::read_dir(format!("/proc/{id}/task")).unwrap();
     let of = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("children"));
     let all: Vec<_> = all.flatten().filter_map(|task| of(task).ok()).collect();
-    assert!(children.is_ok(), "the kernel does not tell");
+    assert!(children.is_ok(), "the kernel does not list children");
     assert!(all.iter().all(String::is_empty), "{all:?}");
     listener.kill().unwrap();
     listener.wait().unwrap();
@@ -188,19 +194,19 @@ fn what_a_client_leaves_behind_is_cleared_away() {
 
 #[test]
 fn a_plain_client_is_served_and_tcp_can_be_asked_for() {
-    let (mut listener, port, mut told) = listen(&["--exec", "cat", "--keep-open"]);
+    let (mut listener, port, mut messages) = listen(&["--exec", "cat", "--keep-open"]);
     let mut plain = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
     plain.write_all(b"plain").unwrap();
     plain.shutdown(std::net::Shutdown::Write).unwrap();
     let mut text = String::new();
     plain.read_to_string(&mut text).unwrap();
     assert_eq!(text, "plain");
-    let line = line(&mut told);
+    let line = line(&mut messages);
     let sentence = ": TCP: 0x03010000 (peer does not speak SMC). The other side offered no SMC";
     assert!(line.contains(sentence), "{line}");
     let (stdout, stderr, success) = connect(&port, b"asked for", &["--transport", "tcp"]);
     assert!(success && stdout == "asked for");
-    assert!(stderr.contains(": TCP; 9 octets sent"), "{stderr}");
+    assert!(stderr.contains(": TCP; 9 bytes sent"), "{stderr}");
     listener.kill().unwrap();
     listener.wait().unwrap();
 }
@@ -208,7 +214,7 @@ fn a_plain_client_is_served_and_tcp_can_be_asked_for() {
 #[test]
 fn commands_run_no_more_at_a_time_than_they_may() {
     let arguments = ["--exec", "cat", "--keep-open", "--at-once", "2"];
-    let (mut listener, port, _told) = listen(&arguments);
+    let (mut listener, port, _messages) = listen(&arguments);
     let client = || TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
     let mut clients = [client(), client(), client()];
     let mut octet = [0];
@@ -230,7 +236,7 @@ fn commands_run_no_more_at_a_time_than_they_may() {
     listener.wait().unwrap();
 }
 
-/// A terminal: where somebody types, and where it is typed to.
+/// A terminal: its end for typing, and its end for the program.
 fn terminal() -> (std::fs::File, std::fs::File) {
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
     let typed = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
@@ -252,8 +258,8 @@ fn what_is_typed_goes_to_the_connection_that_is_there() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut told = BufReader::new(listener.stderr.take().unwrap());
-    let port = line(&mut told).rsplit(':').next().unwrap().to_owned();
+    let mut messages = BufReader::new(listener.stderr.take().unwrap());
+    let port = line(&mut messages).rsplit(':').next().unwrap().to_owned();
     for round in 0..4 {
         let client = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
         // It is this one's turn when it says something.
@@ -269,14 +275,14 @@ fn what_is_typed_goes_to_the_connection_that_is_there() {
         writeln!(typed, "line {round}").unwrap();
         assert_eq!(line(&mut reader), format!("line {round}"));
         drop(client);
-        assert!(is_carrier(&line(&mut told)));
+        assert!(is_carrier(&line(&mut messages)));
     }
     listener.kill().unwrap();
     listener.wait().unwrap();
 }
 
 #[test]
-fn what_cannot_be_done_is_told_in_one_line() {
+fn what_cannot_be_done_is_messages_in_one_line() {
     let (_, stderr, success) = connect("1", b"", &[]);
     assert!(!success);
     assert_eq!(stderr, "smcx: 127.0.0.1:1: connection refused\n");
@@ -318,20 +324,20 @@ fn standard_streams_that_fail_are_named() {
         let mut listener = command.spawn().unwrap();
         limit(&listener);
         drop(listener.stdout.take());
-        let mut told = BufReader::new(listener.stderr.take().unwrap());
-        let port = line(&mut told).rsplit(':').next().unwrap().to_owned();
+        let mut messages = BufReader::new(listener.stderr.take().unwrap());
+        let port = line(&mut messages).rsplit(':').next().unwrap().to_owned();
         // Whether the client still sees that depends on when.
         connect(&port, b"octets", &[]);
-        assert!(is_carrier(&line(&mut told)));
+        assert!(is_carrier(&line(&mut messages)));
         // A pipe whose reader has gone is no problem; a full device is.
         let last = match closed {
             true => "",
             false => "smcx: cannot write the output: no space left on device",
         };
-        assert_eq!(line(&mut told), last);
+        assert_eq!(line(&mut messages), last);
         assert_eq!(listener.wait().unwrap().success(), closed);
     }
-    let (mut listener, port, _told) = listen(&["--exec", "cat"]);
+    let (mut listener, port, _messages) = listen(&["--exec", "cat"]);
     let client = Command::new(env!("CARGO_BIN_EXE_smcx"))
         .args(["connect", "127.0.0.1", &port])
         .stdin(open("/").unwrap())
@@ -352,7 +358,7 @@ fn standard_streams_that_fail_are_named() {
 #[test]
 fn on_a_terminal_a_client_ends_with_its_peer() {
     let (_typed, seen) = terminal();
-    let (mut listener, port, _told) = listen(&["--exec", "echo octets"]);
+    let (mut listener, port, _messages) = listen(&["--exec", "echo octets"]);
     let client = Command::new(env!("CARGO_BIN_EXE_smcx"))
         .args(["connect", "127.0.0.1", &port])
         .stdin(seen)
@@ -374,8 +380,8 @@ fn a_port_alone_is_one_of_both_families() {
     for transport in ["auto", "tcp"] {
         let arguments = ["listen", "0", "--verbose", "--keep-open", "--exec", "cat"];
         let mut listener = smcx(&[&arguments[..], &["--transport", transport]].concat());
-        let mut told = BufReader::new(listener.stderr.take().unwrap());
-        let first = line(&mut told);
+        let mut messages = BufReader::new(listener.stderr.take().unwrap());
+        let first = line(&mut messages);
         let at = first.strip_prefix("smcx: listening on [::]:").unwrap();
         let port = at.strip_suffix(" (IPv4 and IPv6)").unwrap();
         for (host, shown) in [("127.0.0.1", "127.0.0.1:"), ("::1", "[::1]:")] {
@@ -391,7 +397,7 @@ fn a_port_alone_is_one_of_both_families() {
                 stderr.starts_with(&format!("smcx: {shown}{port}: ")),
                 "{stderr}"
             );
-            let line = line(&mut told);
+            let line = line(&mut messages);
             assert!(line.starts_with(&format!("smcx: {shown}")), "{line}");
         }
         listener.kill().unwrap();

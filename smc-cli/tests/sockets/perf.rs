@@ -89,7 +89,7 @@ const REQUEST: &str =
 /// What a server says until it ends the connection.
 fn rest(mut stream: TcpStream) -> String {
     let mut text = Vec::new();
-    // A server that closes with octets unread resets the connection.
+    // A server that closes with bytes unread resets the connection.
     let _ = stream.read_to_end(&mut text);
     String::from_utf8_lossy(&text).into_owned()
 }

@@ -87,7 +87,7 @@ fn server(connections: usize) -> (SocketAddr, thread::JoinHandle<()>) {
     (address, serving)
 }
 
-/// Octets that do not repeat soon.
+/// Bytes that do not repeat soon.
 fn octets(count: u32) -> Vec<u8> {
     let next = |state: &mut u32| {
         *state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

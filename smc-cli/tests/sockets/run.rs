@@ -315,7 +315,7 @@ fn a_static_program_is_named_and_runs() {
     out_of_reach(script.to_str().unwrap(), "is statically linked");
 }
 
-/// As root alone, who may give a file to another user: the program becomes that user.
+/// Only as root, which may give a file to another user: the program becomes that user.
 #[test]
 fn a_set_user_id_program_is_named_and_runs() {
     let at = installation();

@@ -34,10 +34,10 @@ fn plain() -> (TcpListener, String) {
 fn where_nobody_listens_that_is_the_answer() {
     let (listener, address) = plain();
     drop(listener);
-    let told = why(&address, &["--connect"]);
-    assert_eq!(told["expected"], "nobody");
-    assert_eq!(told["decisive"], "shared memory");
-    let memory = condition(&told, "shared memory");
+    let answer = why(&address, &["--connect"]);
+    assert_eq!(answer["expected"], "nobody");
+    assert_eq!(answer["decisive"], "shared memory");
+    let memory = condition(&answer, "shared memory");
     assert_eq!(
         (&memory["state"], &memory["whose"]),
         (&"fails".into(), &"peer".into())
@@ -48,26 +48,29 @@ fn where_nobody_listens_that_is_the_answer() {
             .unwrap()
             .contains("Start the server")
     );
-    assert_eq!(told["connected"]["error"], "connection refused");
+    assert_eq!(answer["connected"]["error"], "connection refused");
 }
 
 #[test]
 fn a_plain_listener_is_the_peers_matter() {
     let (_listener, address) = plain();
-    let told = why(&address, &[]);
-    assert_eq!(told["expected"], "tcp");
-    assert_eq!(told["decisive"], "shared memory");
-    assert_eq!(told["connected"], Value::Null);
-    assert_eq!(condition(&told, "route")["found"], "from 127.0.0.1, by lo");
-    let memory = condition(&told, "shared memory");
+    let answer = why(&address, &[]);
+    assert_eq!(answer["expected"], "tcp");
+    assert_eq!(answer["decisive"], "shared memory");
+    assert_eq!(answer["connected"], Value::Null);
+    assert_eq!(
+        condition(&answer, "route")["found"],
+        "from 127.0.0.1, by lo"
+    );
+    let memory = condition(&answer, "shared memory");
     assert!(
         memory["found"]
             .as_str()
             .unwrap()
             .contains("1 cannot be called")
     );
-    let told = why(&address, &["--connect"]);
-    let connected = &told["connected"];
+    let answer = why(&address, &["--connect"]);
+    let connected = &answer["connected"];
     assert_eq!(
         (&connected["smc"], &connected["code"]),
         (&false.into(), &"0x03010000".into())
@@ -88,14 +91,14 @@ fn a_listener_of_ours_is_met_in_shared_memory() {
     let met = (0..5).any(|_| {
         // What came of it may differ on such a machine.
         let asked = ["why", &listener.address, "--json", "--connect"];
-        let told: Value = serde_json::from_str(&smcx(&User::Own, &asked).0).unwrap();
+        let answer: Value = serde_json::from_str(&smcx(&User::Own, &asked).0).unwrap();
         assert_eq!(
-            (&told["expected"], &told["decisive"]),
+            (&answer["expected"], &answer["decisive"]),
             (&"smc-d".into(), &Value::Null)
         );
-        assert_eq!(condition(&told, "shared memory")["state"], "holds");
-        assert_eq!(condition(&told, "TCP option")["state"], "idle");
-        told["connected"]["carrier"] == "SMC-D v2.1"
+        assert_eq!(condition(&answer, "shared memory")["state"], "holds");
+        assert_eq!(condition(&answer, "TCP option")["state"], "idle");
+        answer["connected"]["carrier"] == "SMC-D v2.1"
     });
     assert!(met);
     let (text, _, success) = smcx(&User::Own, &["why", &listener.address]);
@@ -177,14 +180,14 @@ fn the_unknown_user_pairs_with_no_process() {
 fn shared_memory_is_no_matter_for_a_peer_elsewhere() {
     let path = std::env::temp_dir().join(format!("smcx-why-far-{}.toml", std::process::id()));
     std::fs::write(&path, "transports = [\"verbs\"]").unwrap();
-    let told = why("192.0.2.1:7609", &["--policy", path.to_str().unwrap()]);
+    let answer = why("192.0.2.1:7609", &["--policy", path.to_str().unwrap()]);
     std::fs::remove_file(&path).unwrap();
-    let memory = condition(&told, "shared memory");
+    let memory = condition(&answer, "shared memory");
     assert_eq!(
         (&memory["state"], &memory["found"]),
         (&"idle".into(), &"the peer is not on this host".into())
     );
-    assert_ne!(told["decisive"], "shared memory");
+    assert_ne!(answer["decisive"], "shared memory");
 }
 
 #[test]
@@ -193,15 +196,15 @@ fn a_rule_of_the_policy_is_named_with_its_key() {
     let path = std::env::temp_dir().join(format!("smcx-why-{}.toml", std::process::id()));
     std::fs::write(&path, "exclude = [\"127.0.0.0/8\"]").unwrap();
     let policy = ["--connect", "--policy", path.to_str().unwrap()];
-    let told = why(&listener.address, &policy);
+    let answer = why(&listener.address, &policy);
     assert_eq!(
-        (&told["expected"], &told["decisive"]),
+        (&answer["expected"], &answer["decisive"]),
         (&"tcp".into(), &"policy".into())
     );
-    let rule = condition(&told, "policy");
+    let rule = condition(&answer, "policy");
     assert_eq!(rule["found"], "exclude has \"127.0.0.0/8\"");
     assert!(rule["remedy"].as_str().unwrap().contains("`exclude`"));
-    let connected = &told["connected"];
+    let connected = &answer["connected"];
     assert_eq!(
         (&connected["code"], &connected["decided_by"]),
         (&"0x03000000".into(), &"here".into())
@@ -216,15 +219,15 @@ fn a_rule_of_the_policy_is_named_with_its_key() {
 }
 
 #[test]
-fn what_rdma_there_is_is_told_for_peers_elsewhere() {
+fn what_rdma_there_is_is_answer_for_peers_elsewhere() {
     let devices = std::fs::read_dir("/sys/class/infiniband");
     let first = devices.ok().and_then(|mut devices| devices.next());
-    // An address that nobody has.
-    let told = why("192.0.2.77:80", &[]);
-    assert_eq!(condition(&told, "shared memory")["state"], "idle");
-    let device = condition(&told, "RoCE device");
+    // An address that no host has.
+    let answer = why("192.0.2.77:80", &[]);
+    assert_eq!(condition(&answer, "shared memory")["state"], "idle");
+    let device = condition(&answer, "RoCE device");
     let Some(first) = first else {
-        assert_eq!(told["expected"], "tcp");
+        assert_eq!(answer["expected"], "tcp");
         assert_eq!(
             (&device["state"], &device["whose"]),
             (&"fails".into(), &"here".into())
@@ -262,29 +265,29 @@ fn without_any_right_there_is_shared_memory_and_an_answer() {
     let ask = |address: &str| -> Value {
         let arguments = ["why", address, "--json", "--connect"];
         let (stdout, stderr, success) = smcx(&user, &arguments);
-        let told: Value = serde_json::from_str(&stdout).unwrap();
-        assert_eq!(told["as_expected"], success, "{stderr}");
-        told
+        let answer: Value = serde_json::from_str(&stdout).unwrap();
+        assert_eq!(answer["as_expected"], success, "{stderr}");
+        answer
     };
     let met = (0..5).any(|_| {
-        let told = ask(&listener.address);
-        assert_eq!(told["expected"], "smc-d");
-        told["connected"]["carrier"] == "SMC-D v2.1"
+        let answer = ask(&listener.address);
+        assert_eq!(answer["expected"], "smc-d");
+        answer["connected"]["carrier"] == "SMC-D v2.1"
     });
     assert!(met);
     let carried = (0..5).any(|_| {
         let arguments = ["connect", listener.address.as_str()];
         let (stdout, stderr, success) = child::with_input(&user, &arguments, b"octets");
         assert!(success && stdout == "OCTETS", "{stdout}{stderr}");
-        stderr.contains(": SMC-D v2.1; 6 octets sent, 6 received")
+        stderr.contains(": SMC-D v2.1; 6 bytes sent, 6 received")
     });
     assert!(carried);
     // Elsewhere it is TCP, and the missing capabilities are named.
     let (_plain, address) = plain();
-    let told = ask(&address);
-    assert_eq!(told["expected"], "tcp");
-    assert_eq!(told["connected"]["code"], "0x03010000");
-    let option = condition(&told, "TCP option");
+    let answer = ask(&address);
+    assert_eq!(answer["expected"], "tcp");
+    assert_eq!(answer["connected"]["code"], "0x03010000");
+    let option = condition(&answer, "TCP option");
     assert_eq!(option["state"], "fails");
     let found = option["found"].as_str().unwrap();
     assert!(found.contains("lacks CAP_BPF and CAP_NET_ADMIN"), "{found}");

@@ -173,7 +173,7 @@ impl Cause {
                               policy for how long it is left alone."
                 .to_owned(),
             Self::NotPaired => "Look whether the other process is short of time, and give \
-                                both more patience (`pairing-grace` in the policy, or `Settings::patience`)."
+                                both more patience (`pairing-grace` in the policy, or `Settings::pairing_timeouts`)."
                 .to_owned(),
             Self::Inherited => "Make the listener after the fork, with the RNICs of the child, or \
                                 leave the process more descriptors."

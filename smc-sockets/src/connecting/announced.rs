@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::EventfdFlags;
 use smc_proto::id::ConnId;
-use smc_transport_ism::shared::pairing::{self, Call, Grace, Outcome, Patience, Progress};
+use smc_transport_ism::shared::pairing::{self, Call, Grace, Outcome, PairingTimeouts, Progress};
 
 use super::{Attempt, Server, Stage, Step, Waits};
 use crate::descriptors;
@@ -160,13 +160,13 @@ impl Attempt {
             none => {
                 let gids = shard.lock().transports.ism.device().gids();
                 // The engine resets what is not decided in its time.
-                let patience = Patience {
-                    accept: shard.patience.accept.min(MOST),
-                    grace: shard.patience.grace.min(MOST),
-                    ..shard.patience
+                let pairing_timeouts = PairingTimeouts {
+                    accept: shard.pairing_timeouts.accept.min(MOST),
+                    grace: shard.pairing_timeouts.grace.min(MOST),
+                    ..shard.pairing_timeouts
                 };
                 let notifies = self.notify(&socket);
-                let call = notifies.and_then(|()| Call::listen(&self.tcp, gids, patience));
+                let call = notifies.and_then(|()| Call::listen(&self.tcp, gids, pairing_timeouts));
                 call.map(|call| none.insert(call))
             }
         };
@@ -229,14 +229,14 @@ impl Attempt {
     fn is_given_up(&self, waiting: &mut Waiting, now: Instant) -> io::Result<bool> {
         let shard = &self.shard;
         // The engine resets what is not decided in its time.
-        let patience = Patience {
-            accept: shard.patience.accept.min(MOST),
-            grace: shard.patience.grace.max(GRACE).min(MOST),
-            ..shard.patience
+        let pairing_timeouts = PairingTimeouts {
+            accept: shard.pairing_timeouts.accept.min(MOST),
+            grace: shard.pairing_timeouts.grace.max(GRACE).min(MOST),
+            ..shard.pairing_timeouts
         };
         let grace = match &mut waiting.grace {
             Some(grace) => grace,
-            none => none.insert(Grace::begin(patience, now)?),
+            none => none.insert(Grace::begin(pairing_timeouts, now)?),
         };
         grace.is_over(&self.tcp, now)
     }

@@ -28,7 +28,7 @@ use smc_proto::completion::IsmCompletion;
 use smc_proto::endpoint::PollOutcome;
 use smc_proto::id::ConnId;
 use smc_proto::time::Instant;
-use smc_transport_ism::shared::Words;
+use smc_transport_ism::shared::FutexWords;
 
 use super::lanes::Lanes;
 use super::{Shard, State, Via};
@@ -127,8 +127,8 @@ impl State {
     pub(crate) fn take_in(&mut self, shard: &Arc<Shard>, now: Instant) -> bool {
         // What need not ring is looked for.
         //= SHM-075
-        if self.transports.ism.device().attends() {
-            self.transports.ism.device_mut().look_at_heads();
+        if self.transports.ism.device().suppresses_rings() {
+            self.transports.ism.device_mut().poll_heads();
         }
         for _ in 0..COMPLETIONS {
             self.carry_out(shard, now);
@@ -292,7 +292,7 @@ impl State {
     fn attend(&mut self) {
         self.attention.note_changes();
         if self.attention.looks_alone() {
-            self.transports.ism.device_mut().attend();
+            self.transports.ism.device_mut().suppress_rings();
         }
     }
 
@@ -300,7 +300,7 @@ impl State {
     //= SHM-075
     pub(super) fn stop_attending(&mut self) {
         self.attention.note_changes();
-        self.transports.ism.device_mut().stop_attending();
+        self.transports.ism.device_mut().restore_rings();
     }
 
     /// A thread has polled the device for a while and does no more.
@@ -341,11 +341,11 @@ impl State {
 
     /// Lets a thread sleep at the peers' words, if none does yet; to be given back by
     /// [`Self::resign`].
-    pub(crate) fn lead(&mut self) -> Option<Words> {
+    pub(crate) fn lead(&mut self) -> Option<FutexWords> {
         if self.attention.led || self.attention.wordless {
             return None;
         }
-        let words = self.transports.ism.device_mut().words();
+        let words = self.transports.ism.device_mut().futex_words();
         self.attention.led = words.is_some();
         words
     }
@@ -354,7 +354,7 @@ impl State {
     pub(crate) fn resign(&mut self, wordless: bool) {
         self.attention.wordless |= wordless;
         self.attention.led = false;
-        self.transports.ism.device_mut().forget_words();
+        self.transports.ism.device_mut().release_futex_words();
     }
 
     /// A thread begins to sleep, or ends.

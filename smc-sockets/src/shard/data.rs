@@ -157,7 +157,7 @@ impl State {
                 fits.unwrap_or(0)
             },
             #[inline(always)]
-            |transports, signal| transports.ism.tell(signal),
+            |transports, signal| transports.ism.write_signal(signal),
         );
         if failed {
             // The peer took the memory back that it had given this connection.

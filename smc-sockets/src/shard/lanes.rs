@@ -138,10 +138,10 @@ impl State {
         // A message that rang is still to be reported, unless its report was dropped.
         let was_put_off = self.put_off.contains(&conn);
         self.put_off.retain(|of| *of != conn);
-        let is_silent = was_put_off || self.transports.ism.device().attends();
+        let is_silent = was_put_off || self.transports.ism.device().suppresses_rings();
         // The report of a further message may have been dropped after `head` was read.
         let mut next = [0; 32];
-        let next = (is_silent && memory.look(&mut next)).then_some(next);
+        let next = (is_silent && memory.poll_head(&mut next)).then_some(next);
         for cdc in [head, next].into_iter().flatten() {
             let completion = IsmCompletion::Signalled { buffer, cdc };
             self.engine.handle_ism(now, completion);

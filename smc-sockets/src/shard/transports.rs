@@ -82,7 +82,7 @@ impl Transports {
     pub(crate) fn new(device: Device, verbs: Option<Box<dyn Verbs>>) -> Self {
         let mut ism = Binding::new(device, SHARED_MEMORY);
         // By the driver, all its life.
-        ism.device_mut().is_heard();
+        ism.device_mut().set_externally_polled();
         ism.device_mut().park();
         Self { ism, verbs }
     }
@@ -125,7 +125,7 @@ impl Transports {
         conn: ConnId,
         now: Instant,
     ) -> PollOutcome {
-        engine.poll_dmb(now, conn, |buffer, head| self.ism.look(buffer, head))
+        engine.poll_dmb(now, conn, |buffer, head| self.ism.poll_head(buffer, head))
     }
 
     /// Tells the engine what happened to RNICs: whether anything did.

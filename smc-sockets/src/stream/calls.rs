@@ -109,6 +109,6 @@ impl SmcStream {
     /// Wakes threads that sleep until they can read or write.
     #[doc(hidden)]
     pub fn wake_waits(&self) {
-        self.socket().call.make();
+        self.socket().wake_handle.wake();
     }
 }

@@ -159,7 +159,7 @@ fn shared_memory(shard: &Shard, to: SocketAddr) -> (Condition, bool) {
 
 /// How long the server is waited for.
 fn grace(shard: &Shard, pairs: bool) -> Condition {
-    let time = shard.patience.grace;
+    let time = shard.pairing_timeouts.grace;
     let whose = match shard.asking.policy.pairing_grace {
         Some(_) => "by `pairing-grace` in the policy",
         None => "as the program has it; see `pairing-grace` in the policy",

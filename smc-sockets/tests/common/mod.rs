@@ -11,7 +11,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use rustix::net::{AddressFamily, SocketType};
-use smc_sockets::{Patience, Settings, SmcListener, SmcStream, Stack};
+use smc_sockets::{PairingTimeouts, Settings, SmcListener, SmcStream, Stack};
 use smc_transport_ism::device::Gid128;
 use smc_transport_ism::shared::pairing::{Call, Outcome};
 
@@ -24,7 +24,7 @@ pub(crate) fn stack() -> Stack {
 pub(crate) fn settings() -> Settings {
     const LONG: Duration = Duration::from_secs(30);
     let mut settings = Settings::default();
-    settings.patience = Patience {
+    settings.pairing_timeouts = PairingTimeouts {
         accept: LONG,
         grace: LONG,
         go: LONG,
@@ -44,7 +44,7 @@ pub(crate) fn listener() -> (SmcListener, SocketAddr) {
 pub(crate) fn silent(to: SocketAddr) -> TcpStream {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     let gid = Gid128 { gid: 1, ext: 2 };
-    let call = Call::announce(&socket, to, gid, settings().patience).unwrap();
+    let call = Call::announce(&socket, to, gid, settings().pairing_timeouts).unwrap();
     rustix::net::connect(&socket, &to).unwrap();
     let tcp = TcpStream::from(socket);
     let outcome = call.expect("a name").finish(&tcp, |_| true).unwrap();

@@ -22,13 +22,13 @@ use smc_proto::wire::types::{DiagnosisCode, Eid, Mac, PeerId};
 use smc_transport_ism::binding::Binding;
 use smc_transport_ism::device::IsmDevice;
 use smc_transport_ism::shared::Device;
-use smc_transport_ism::shared::pairing::{Call, Outcome, Paired, Patience, Rendezvous};
+use smc_transport_ism::shared::pairing::{Call, Outcome, Paired, PairingTimeouts, Rendezvous};
 
 const LONG: Duration = Duration::from_secs(30);
 const NOW: Instant = Instant::from_nanos(1);
 
-pub(crate) fn patience() -> Patience {
-    Patience {
+pub(crate) fn patience() -> PairingTimeouts {
+    PairingTimeouts {
         accept: LONG,
         grace: LONG,
         go: LONG,

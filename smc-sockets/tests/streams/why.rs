@@ -51,7 +51,7 @@ fn the_grace_of_the_policy_is_shown_and_comes_before_the_programs() {
     for (text, expected) in [("pairing-grace = 35", "35 ms"), ("", "7 ms")] {
         let mut settings = Settings::default();
         settings.policy = Policy::parse(text).unwrap();
-        settings.patience.grace = Duration::from_millis(7);
+        settings.pairing_timeouts.grace = Duration::from_millis(7);
         let (over_memory, address) = listener();
         let why = Why::walk(&Stack::with(settings).unwrap(), address);
         let grace = why.conditions.iter().find(|at| at.name == "pairing grace");

@@ -1,4 +1,4 @@
-//! What the engine's buffers are at the device.
+//! The engine's buffers as memory of the device.
 
 use smc_proto::command::Segment;
 use smc_proto::id::BufferId;
@@ -15,7 +15,7 @@ pub(super) enum Memory {
     Mapped(RemoteDmb),
     /// Memory to move from, and where to.
     Source {
-        octets: Box<[u8]>,
+        bytes: Box<[u8]>,
         target: Option<RemoteDmb>,
     },
 }
@@ -27,7 +27,7 @@ impl Memory {
 
     pub(super) fn source(length: u32) -> Self {
         Self::Source {
-            octets: vec![0; length as usize].into(),
+            bytes: vec![0; length as usize].into(),
             target: None,
         }
     }
@@ -37,7 +37,7 @@ impl Memory {
 #[derive(Clone, Debug, Default, Hash)]
 pub(super) struct Buffers {
     slots: Vec<Option<(BufferId, Memory)>>,
-    /// Whose a DMB is, by its place at the device.
+    /// The buffer that a DMB belongs to, by the DMB's place at the device.
     owners: Vec<Option<(Dmb, BufferId)>>,
     /// What is bound to a peer's DMB, by its place at the device.
     bound: Vec<Option<(RemoteDmb, BufferId)>>,
@@ -190,7 +190,7 @@ impl Buffers {
         }
     }
 
-    /// Where octets of the application go: a peer's DMB, or memory of this side.
+    /// Destination of bytes of the application: a peer's DMB, or memory of this side.
     #[inline]
     pub(super) fn target(&self, buffer: BufferId) -> Result<Option<RemoteDmb>, IsmError> {
         match self.at(buffer) {
@@ -206,21 +206,21 @@ impl Buffers {
         offset: u32,
         from: &[u8],
     ) -> Result<(), IsmError> {
-        let Some(Memory::Source { octets, .. }) = self.at_mut(buffer) else {
+        let Some(Memory::Source { bytes, .. }) = self.at_mut(buffer) else {
             return Err(IsmError::Stale);
         };
-        let end = check_bounds(offset, from.len(), octets.len())?;
-        let into = octets.get_mut(end - from.len()..end);
+        let end = check_bounds(offset, from.len(), bytes.len())?;
+        let into = bytes.get_mut(end - from.len()..end);
         into.ok_or(IsmError::Bounds)?.copy_from_slice(from);
         Ok(())
     }
 
     pub(super) fn source(&self, buffer: BufferId, segment: Segment) -> Result<&[u8], IsmError> {
-        let Some(Memory::Source { octets, .. }) = self.at(buffer) else {
+        let Some(Memory::Source { bytes, .. }) = self.at(buffer) else {
             return Err(IsmError::Stale);
         };
-        let end = check_bounds(segment.offset, segment.length as usize, octets.len())?;
+        let end = check_bounds(segment.offset, segment.length as usize, bytes.len())?;
         let from = end - segment.length as usize;
-        octets.get(from..end).ok_or(IsmError::Bounds)
+        bytes.get(from..end).ok_or(IsmError::Bounds)
     }
 }

@@ -1,5 +1,5 @@
 //! Two engines, each with a device of one machine, and nothing between them but a
-//! queue of CLC octets.
+//! queue of CLC bytes.
 
 mod ends;
 
@@ -59,8 +59,8 @@ impl<D: IsmDevice> Side<D> {
         }
     }
 
-    /// Everything that this side can do now; the octets it sends.
-    fn turn(&mut self, now: Instant) -> Vec<u8> {
+    /// Everything that this side can do now; the bytes it sends.
+    fn step(&mut self, now: Instant) -> Vec<u8> {
         let mut sent = Vec::new();
         if let Some(conn) = self.conn
             && !self.inbox.is_empty()
@@ -70,9 +70,9 @@ impl<D: IsmDevice> Side<D> {
             self.inbox.drain(..len);
         }
         loop {
-            let mut octets = [0; MAX_LENGTH];
-            if let Some((_, len)) = self.engine.poll_clc(now, &mut octets).unwrap() {
-                sent.extend_from_slice(&octets[..len]);
+            let mut bytes = [0; MAX_LENGTH];
+            if let Some((_, len)) = self.engine.poll_clc(now, &mut bytes).unwrap() {
+                sent.extend_from_slice(&bytes[..len]);
             } else if let Some(command) = self.engine.poll_ism(now, self.binding.id()) {
                 if let IsmCommand::DetachDmb { discard, .. } = command {
                     self.discarded.push(discard);
@@ -104,22 +104,22 @@ impl<D: IsmDevice> Side<D> {
         }
     }
 
-    fn write(&mut self, now: Instant, octets: &[u8]) -> usize {
+    fn write(&mut self, now: Instant, bytes: &[u8]) -> usize {
         let mut conn = self.engine.conn(self.conn.unwrap()).unwrap();
-        let fill = |space: &_| self.binding.fill(space, octets).unwrap();
+        let fill = |space: &_| self.binding.fill(space, bytes).unwrap();
         conn.write(now, fill).unwrap() as usize
     }
 
     fn read(&mut self, now: Instant, most: usize) -> Vec<u8> {
-        let mut octets = vec![0; most];
+        let mut bytes = vec![0; most];
         let mut conn = self.engine.conn(self.conn.unwrap()).unwrap();
-        let take = |readable: &_| self.binding.take(readable, &mut octets).unwrap();
+        let take = |readable: &_| self.binding.take(readable, &mut bytes).unwrap();
         let len = conn.read(now, take).unwrap();
-        octets.truncate(len as usize);
-        octets
+        bytes.truncate(len as usize);
+        bytes
     }
 
-    fn told(&self, event: impl Fn(&Event) -> bool) -> bool {
+    fn has_reported(&self, event: impl Fn(&Event) -> bool) -> bool {
         self.events.iter().any(event)
     }
 }
@@ -155,7 +155,7 @@ impl<D: IsmDevice> Pair<D> {
         pair.settle();
         for side in &pair.sides {
             let up = |event: &Event| matches!(event, Event::Established { .. });
-            assert!(side.told(up), "{:?}", side.events);
+            assert!(side.has_reported(up), "{:?}", side.events);
         }
         pair
     }
@@ -163,14 +163,14 @@ impl<D: IsmDevice> Pair<D> {
     fn settle(&mut self) {
         for _ in 0..20 {
             for at in 0..2 {
-                let sent = self.sides[at].turn(self.now);
+                let sent = self.sides[at].step(self.now);
                 self.sides[1 - at].inbox.extend(sent);
             }
         }
     }
 }
 
-fn octets(len: usize) -> Vec<u8> {
+fn bytes(len: usize) -> Vec<u8> {
     (0..len).map(|at| (at * 7 + at / 251) as u8).collect()
 }
 
@@ -178,7 +178,7 @@ fn octets(len: usize) -> Vec<u8> {
 fn octets_cross_in_place_and_by_moves() {
     for attaches in [true, false] {
         let mut pair = Pair::connected(attaches);
-        let message = octets(500_000);
+        let message = bytes(500_000);
         let (mut written, mut read) = (0, Vec::new());
         while read.len() < message.len() {
             written += pair.sides[0].write(pair.now, &message[written..]);
@@ -203,7 +203,7 @@ fn octets_cross_in_place_and_by_moves() {
                     }
                 )
             };
-            assert!(side.told(normal), "{:?}", side.events);
+            assert!(side.has_reported(normal), "{:?}", side.events);
         }
         // Idle buffers, then the group, go back to the device in their time.
         for _ in 0..100 {
@@ -226,7 +226,7 @@ fn a_device_that_goes_ends_its_peers_connections() {
     let [client, server] = &mut pair.sides;
     let elsewhere = Machine::new(8).add(Gid128 { gid: 9, ext: 9 }).unwrap();
     drop(std::mem::replace(client.binding.device_mut(), elsewhere));
-    server.turn(pair.now);
+    server.step(pair.now);
     let lost = |event: &Event| {
         matches!(
             event,
@@ -236,11 +236,11 @@ fn a_device_that_goes_ends_its_peers_connections() {
             }
         )
     };
-    assert!(server.told(lost), "{:?}", server.events);
+    assert!(server.has_reported(lost), "{:?}", server.events);
 }
 
 #[test]
-fn the_peer_is_not_told_of_octets_whose_move_failed() {
+fn no_signal_follows_a_move_that_failed() {
     //= D-053 test
     let mut pair = Pair::connected(false);
     let now = pair.now;
@@ -266,7 +266,7 @@ fn the_peer_is_not_told_of_octets_whose_move_failed() {
             Event::Closed { reason, .. } => *reason != CloseReason::Normal,
             _ => false,
         };
-        assert!(side.told(reset), "{:?}", side.events);
+        assert!(side.has_reported(reset), "{:?}", side.events);
     }
 }
 

@@ -69,7 +69,7 @@ pub(crate) fn check_len(len: u32, facts: &DeviceFacts) -> Result<(), IsmError> {
     fits.then_some(()).ok_or(IsmError::Length)
 }
 
-/// Where `len` octets from `offset` end, if that is within `whole`.
+/// Where `len` bytes from `offset` end, if that is within `whole`.
 ///
 /// Everything that touches a DMB goes through here, in 64 bits: a software ISM that
 /// forgot this check let a peer write anywhere.

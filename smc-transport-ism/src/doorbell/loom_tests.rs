@@ -4,7 +4,7 @@
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
-use super::{Bed, Bells, GROUP, Leaves, Listener, NEAR, Pages, Ring, Waker};
+use super::{Doorbells, GROUP, Leaves, Listener, NEAR, Pages, ParkTarget, Ring, Waker};
 use crate::sync::{AtomicU64, Ordering};
 
 /// A slot whose leaf is in a further page.
@@ -12,31 +12,31 @@ const FAR: u32 = (NEAR * GROUP) as u32;
 
 /// What two processes share in the model.
 struct Shared {
-    ringer: Bells,
+    ringer: Doorbells,
     /// A further page, and once it was sent, whether the ringer rang there before.
     page: Arc<Leaves>,
     sent: Mutex<Option<bool>>,
-    listener: Bells,
+    listener: Doorbells,
     /// What is moved before each ring, by slot.
     moved: [AtomicU64; FAR as usize + 2],
     /// The channel: wakes that wait to be read.
     wakes: (Mutex<u32>, Condvar),
-    /// Where the listener sleeps.
-    bed: Bed,
-    /// What the kernel does for who sleeps at a word: looking at it and falling asleep
+    /// Where the listener waits.
+    target: ParkTarget,
+    /// What the kernel does for a thread that waits at a futex word: comparing it and waiting
     /// are one step, and so is calling.
     kernel: (Mutex<()>, Condvar),
 }
 
 impl Shared {
-    fn new(bed: Bed) -> Arc<Self> {
+    fn new(target: ParkTarget) -> Arc<Self> {
         Arc::new(Self {
-            bed,
+            target,
             kernel: (Mutex::new(()), Condvar::new()),
-            ringer: Bells::new(),
+            ringer: Doorbells::new(),
             page: Arc::new(Leaves::new()),
             sent: Mutex::new(None),
-            listener: Bells::new(),
+            listener: Doorbells::new(),
             moved: core::array::from_fn(|_| AtomicU64::new(0)),
             wakes: (Mutex::new(0), Condvar::new()),
         })
@@ -51,11 +51,11 @@ impl Shared {
         self.ringer.ring(page, Ring::new(slot, 1));
         match waker.must_wake(&self.listener) {
             None => {}
-            Some(Bed::Socket) => {
+            Some(ParkTarget::Socket) => {
                 *self.wakes.0.lock().unwrap() += 1;
                 self.wakes.1.notify_one();
             }
-            Some(Bed::Word) => {
+            Some(ParkTarget::FutexWord) => {
                 self.ringer.count_wake();
                 drop(self.kernel.0.lock().unwrap());
                 self.kernel.1.notify_one();
@@ -64,8 +64,8 @@ impl Shared {
     }
 
     fn sleep(&self, seen: u32) {
-        // If a wake is lost this never ends, and loom says so.
-        if self.bed == Bed::Socket {
+        // If a wake is lost this never ends, and loom reports it.
+        if self.target == ParkTarget::Socket {
             let mut wakes = self.wakes.0.lock().unwrap();
             while *wakes == 0 {
                 wakes = self.wakes.1.wait(wakes).unwrap();
@@ -79,7 +79,7 @@ impl Shared {
         }
     }
 
-    /// The next ring; sleeps, as the device does, if there is none.
+    /// The next ring; waits, as the device does, if there is none.
     fn wait(&self, listener: &mut Listener) -> Ring {
         self.wait_below(listener, &mut Page(None), 2)
     }
@@ -107,7 +107,7 @@ impl Shared {
                 return ring;
             }
             let seen = self.ringer.wakes().load(Ordering::Acquire);
-            self.listener.park(self.bed);
+            self.listener.park(self.target);
             if let Some(ring) = listener.next(&self.ringer, page, slots) {
                 self.listener.unpark();
                 return ring;
@@ -121,18 +121,18 @@ impl Shared {
 #[test]
 fn no_ring_is_slept_through() {
     //= CASE-C09 test
-    no_ring_is_slept_through_in(Bed::Socket);
+    no_ring_is_slept_through_in(ParkTarget::Socket);
 }
 
 #[test]
-fn no_ring_is_slept_through_at_a_word() {
+fn no_ring_is_missed_at_a_futex_word() {
     //= SHM-032 test
-    no_ring_is_slept_through_in(Bed::Word);
+    no_ring_is_slept_through_in(ParkTarget::FutexWord);
 }
 
-fn no_ring_is_slept_through_in(bed: Bed) {
+fn no_ring_is_slept_through_in(target: ParkTarget) {
     loom::model(move || {
-        let shared = Shared::new(bed);
+        let shared = Shared::new(target);
         let ringer = Arc::clone(&shared);
         let thread = thread::spawn(move || {
             let mut waker = Waker::default();
@@ -152,9 +152,9 @@ fn no_ring_is_slept_through_in(bed: Bed) {
 }
 
 #[test]
-fn two_slots_are_told_apart_and_none_is_lost() {
+fn two_slots_are_distinct_and_none_is_lost() {
     loom::model(|| {
-        let shared = Shared::new(Bed::Socket);
+        let shared = Shared::new(ParkTarget::Socket);
         let ringer = Arc::clone(&shared);
         let thread = thread::spawn(move || {
             let mut waker = Waker::default();
@@ -191,7 +191,7 @@ fn no_ring_in_a_further_page_is_slept_through() {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(3);
         model.check(move || {
-            let shared = Shared::new(Bed::Socket);
+            let shared = Shared::new(ParkTarget::Socket);
             let ringer = Arc::clone(&shared);
             let thread = thread::spawn(move || {
                 let mut waker = Waker::default();
@@ -217,19 +217,19 @@ fn no_ring_in_a_further_page_is_slept_through() {
     }
 }
 
-/// Both sides ring and sleep: a ping-pong without a lost wake.
+/// Both sides ring and wait: a ping-pong without a lost wake.
 #[test]
-fn both_sides_may_sleep() {
-    both_sides_may_sleep_in(Bed::Socket, Bed::Socket);
+fn both_sides_may_wait() {
+    both_sides_may_wait_at(ParkTarget::Socket, ParkTarget::Socket);
 }
 
 #[test]
-fn one_side_may_sleep_at_a_word() {
+fn one_side_may_wait_at_a_futex_word() {
     //= SHM-032 test
-    both_sides_may_sleep_in(Bed::Word, Bed::Socket);
+    both_sides_may_wait_at(ParkTarget::FutexWord, ParkTarget::Socket);
 }
 
-fn both_sides_may_sleep_in(one: Bed, two: Bed) {
+fn both_sides_may_wait_at(one: ParkTarget, two: ParkTarget) {
     loom::model(move || {
         let (there, back) = (Shared::new(one), Shared::new(two));
         let (to, from) = (Arc::clone(&back), Arc::clone(&there));
@@ -246,7 +246,7 @@ fn both_sides_may_sleep_in(one: Bed, two: Bed) {
     });
 }
 
-/// A listener that looks at a DMB by itself, then wants rings again: either it sees what was
+/// A listener that polls a DMB by itself, then wants rings again: either it sees what was
 /// written, or the ringer rings.
 //= SHM-075 test
 #[test]
@@ -254,20 +254,20 @@ fn what_is_written_without_a_ring_is_seen() {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
     model.check(|| {
-        let shared = Shared::new(Bed::Socket);
-        shared.listener.attend();
+        let shared = Shared::new(ParkTarget::Socket);
+        shared.listener.suppress_rings();
         let ringer = Arc::clone(&shared);
         let thread = thread::spawn(move || {
             let mut waker = Waker::default();
             for value in 1..=2 {
                 ringer.moved[0].store(value, Ordering::Release);
-                if !ringer.listener.attends() {
+                if !ringer.listener.suppresses_rings() {
                     ringer.move_and_ring(&mut waker, 0, value);
                 }
             }
         });
         let mut listener = Listener::new();
-        shared.listener.stop_attending();
+        shared.listener.restore_rings();
         let mut seen = shared.moved[0].load(Ordering::Acquire);
         while seen < 2 {
             shared.wait(&mut listener);
@@ -277,23 +277,23 @@ fn what_is_written_without_a_ring_is_seen() {
     });
 }
 
-/// Model of an owner that goes to sleep.
+/// Model of an owner that parks.
 //= SHM-075 test
 #[test]
 fn what_is_written_without_a_ring_is_not_slept_through() {
     loom::model(|| {
-        let shared = Shared::new(Bed::Socket);
-        shared.listener.attend();
+        let shared = Shared::new(ParkTarget::Socket);
+        shared.listener.suppress_rings();
         let ringer = Arc::clone(&shared);
         let thread = thread::spawn(move || {
             let mut waker = Waker::default();
             ringer.moved[0].store(1, Ordering::Release);
-            if !ringer.listener.attends() {
+            if !ringer.listener.suppresses_rings() {
                 ringer.move_and_ring(&mut waker, 0, 1);
             }
         });
         let mut listener = Listener::new();
-        shared.listener.park(Bed::Socket);
+        shared.listener.park(ParkTarget::Socket);
         if shared.moved[0].load(Ordering::Acquire) == 0 {
             shared.wait(&mut listener);
         }

@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use super::{
-    Bed, Bells, FAR, GROUP, Leaves, Listener, NEAR, News, OF_A_PAGE, PAGES, Pages, Ring, SLOTS,
-    Waker, pages_for,
+    Doorbells, FAR, GROUP, Leaves, Listener, NEAR, OF_A_PAGE, PAGES, Pages, ParkTarget, Ring,
+    SLOTS, TopChange, Waker, pages_for,
 };
 
 /// Further pages, of which one side has the first so many.
@@ -31,7 +31,7 @@ fn ring(slot: u32) -> Ring {
     Ring::new(slot, 3)
 }
 
-fn found(listener: &mut Listener, bells: &Bells, pages: &Made) -> Vec<u32> {
+fn found(listener: &mut Listener, bells: &Doorbells, pages: &Made) -> Vec<u32> {
     let mut slots: Vec<_> = core::iter::from_fn(|| listener.next(bells, pages, SLOTS))
         .inspect(|ring| assert!(ring.is_for(3)))
         .map(|ring| ring.slot)
@@ -43,7 +43,7 @@ fn found(listener: &mut Listener, bells: &Bells, pages: &Made) -> Vec<u32> {
 //= SHM-025 test
 #[test]
 fn every_slot_is_found_alone_and_in_company() {
-    let (bells, all, mut listener) = (Bells::new(), pages(PAGES), Listener::new());
+    let (bells, all, mut listener) = (Doorbells::new(), pages(PAGES), Listener::new());
     for slot in 0..SLOTS {
         bells.ring(&all, ring(slot));
         assert_eq!(listener.next(&bells, &all, SLOTS), Some(ring(slot)));
@@ -64,7 +64,7 @@ fn every_slot_is_found_alone_and_in_company() {
 fn a_missing_page_loses_no_ring() {
     let slots = [300, 301, 5, 700, 800, 16_000];
     for (ringers, listeners) in [(0, 0), (1, 0), (1, 1), (PAGES, 1), (PAGES, 0)] {
-        let (bells, mut listener) = (Bells::new(), Listener::new());
+        let (bells, mut listener) = (Doorbells::new(), Listener::new());
         let at_ringer = pages(PAGES).first(ringers);
         let at_listener = at_ringer.first(listeners);
         for slot in slots {
@@ -101,7 +101,7 @@ fn no_order_of_rings_and_pages_hides_a_ring() {
             for arrives in 3 * made..=places + 1 {
                 for reads in 0..1_u32 << places {
                     orders += 1;
-                    let (bells, mut listener) = (Bells::new(), Listener::new());
+                    let (bells, mut listener) = (Doorbells::new(), Listener::new());
                     let (page, mut unread) = (pages(1), Vec::new());
                     let mut word = 0;
                     for place in 0..=places {
@@ -145,7 +145,7 @@ fn no_order_of_rings_and_pages_hides_a_ring() {
 fn rings_found_alone_and_in_company_are_each_found_once() {
     let all = pages(PAGES);
     for base in [0, (NEAR * GROUP) as u32] {
-        let (bells, mut listener) = (Bells::new(), Listener::new());
+        let (bells, mut listener) = (Doorbells::new(), Listener::new());
         for round in 0..1000u32 {
             let slots = (0..round % 4).map(|at| base + (round * 7 + at * 5) % 40);
             let mut wanted: Vec<_> = slots.collect();
@@ -162,8 +162,8 @@ fn rings_found_alone_and_in_company_are_each_found_once() {
 
 #[test]
 fn slots_beyond_those_in_use_are_not_found() {
-    let (bells, all, mut listener) = (Bells::new(), pages(PAGES), Listener::new());
-    let mut next = |bells: &Bells, slots| listener.next(bells, &all, slots);
+    let (bells, all, mut listener) = (Doorbells::new(), pages(PAGES), Listener::new());
+    let mut next = |bells: &Doorbells, slots| listener.next(bells, &all, slots);
     bells.ring(&all, ring(5));
     assert_eq!(next(&bells, 5), None);
     bells.ring(&all, ring(900));
@@ -173,7 +173,7 @@ fn slots_beyond_those_in_use_are_not_found() {
     assert_eq!(next(&bells, 5), None);
 }
 
-/// Ringer and listener by turns, one access to a word at a time, in millions of
+/// Ringer and listener alternate, one access to a word at a time, in millions of
 /// orders. Once the last ring of a burst was missed, when rings before it had
 /// been found while others were searched for.
 #[test]
@@ -187,7 +187,7 @@ fn no_order_of_accesses_hides_a_ring() {
     };
     let runs = if cfg!(miri) { 200 } else { 100_000 };
     for (base, at_listener) in [(0, 0), (NEAR * GROUP, 1), (NEAR * GROUP, 0)] {
-        let (bells, mut listener) = (Bells::new(), Listener::new());
+        let (bells, mut listener) = (Doorbells::new(), Listener::new());
         let all = pages(1);
         let there = all.first(at_listener);
         let (top, base) = (super::top_of(base as u32), base as u32);
@@ -224,9 +224,9 @@ fn no_order_of_accesses_hides_a_ring() {
                             listener.found.drain(..).for_each(|ring| note(ring, rung));
                         } else {
                             match listener.compare(&bells, top, slots) {
-                                News::None => {}
-                                News::One(ring) => note(ring, rung),
-                                News::Several => several = true,
+                                TopChange::None => {}
+                                TopChange::One(ring) => note(ring, rung),
+                                TopChange::Several => several = true,
                             }
                         }
                     }
@@ -246,7 +246,7 @@ fn no_order_of_accesses_hides_a_ring() {
 
 #[test]
 fn no_group_keeps_rings_of_others_waiting() {
-    let (bells, all, mut listener) = (Bells::new(), pages(PAGES), Listener::new());
+    let (bells, all, mut listener) = (Doorbells::new(), pages(PAGES), Listener::new());
     bells.ring(&all, ring(SLOTS - 1));
     let mut found = Vec::new();
     for _ in 0..NEAR + 2 {
@@ -276,11 +276,16 @@ fn pages_are_counted_by_the_slots_in_use() {
 
 #[test]
 fn one_wake_for_each_spell() {
-    let (listener, mut waker) = (Bells::new(), Waker::default());
+    let (listener, mut waker) = (Doorbells::new(), Waker::default());
     assert_eq!(waker.must_wake(&listener), None);
-    for bed in [Bed::Socket, Bed::Word, Bed::Word, Bed::Socket] {
-        listener.park(bed);
-        assert_eq!(waker.must_wake(&listener), Some(bed));
+    for target in [
+        ParkTarget::Socket,
+        ParkTarget::FutexWord,
+        ParkTarget::FutexWord,
+        ParkTarget::Socket,
+    ] {
+        listener.park(target);
+        assert_eq!(waker.must_wake(&listener), Some(target));
         assert_eq!(waker.must_wake(&listener), None, "woken already");
         listener.unpark();
         assert_eq!(waker.must_wake(&listener), None);

@@ -1,4 +1,4 @@
-//! Octets: moved to a peer's DMB, read from one's own.
+//! Moves of bytes to a peer's DMB, and reads from a DMB of the device.
 
 use super::state::{Attachment, Port, Queued, State, facts};
 use crate::device::{
@@ -17,9 +17,9 @@ impl State {
     ) -> Result<(), IsmError> {
         element_bit(element, &facts(of))?;
         let (port, dmb, len) = self.target(of, remote)?;
-        let octets = &mut port.dmbs.at_mut(dmb).ok_or(IsmError::Stale)?.octets;
+        let bytes = &mut port.dmbs.at_mut(dmb).ok_or(IsmError::Stale)?.bytes;
         let end = check_bounds(offset, source.len(), len)?;
-        octets[end - source.len()..end].copy_from_slice(source);
+        bytes[end - source.len()..end].copy_from_slice(source);
         Ok(())
     }
 
@@ -36,7 +36,7 @@ impl State {
         let (port, dmb, len) = self.target(of, remote)?;
         let memory = port.dmbs.at_mut(dmb).ok_or(IsmError::Stale)?;
         let end = check_cdc_bounds(offset, len)?;
-        memory.octets[end - CDC_LEN..end].copy_from_slice(cdc);
+        memory.bytes[end - CDC_LEN..end].copy_from_slice(cdc);
         if signal {
             if memory.mask == 0 {
                 port.reports.push_back(Queued::Signalled(dmb));
@@ -53,23 +53,23 @@ impl State {
         offset: u32,
         into: &mut [u8],
     ) -> Result<(), IsmError> {
-        let octets = self.octets(of, dmb)?;
-        let end = check_bounds(offset, into.len(), octets.len())?;
-        into.copy_from_slice(&octets[end - into.len()..end]);
+        let bytes = self.bytes(of, dmb)?;
+        let end = check_bounds(offset, into.len(), bytes.len())?;
+        into.copy_from_slice(&bytes[end - into.len()..end]);
         Ok(())
     }
 
     pub(super) fn read_cdc(&self, of: Gid128, dmb: Dmb, offset: u32) -> Result<Cdc, IsmError> {
-        let octets = self.octets(of, dmb)?;
-        let end = check_cdc_bounds(offset, octets.len())?;
-        octets[..end].last_chunk().copied().ok_or(IsmError::Bounds)
+        let bytes = self.bytes(of, dmb)?;
+        let end = check_cdc_bounds(offset, bytes.len())?;
+        bytes[..end].last_chunk().copied().ok_or(IsmError::Bounds)
     }
 
-    fn octets(&self, of: Gid128, dmb: Dmb) -> Result<&[u8], IsmError> {
+    fn bytes(&self, of: Gid128, dmb: Dmb) -> Result<&[u8], IsmError> {
         self.port(of)?
             .dmbs
             .at(dmb.0)
-            .map(|memory| &memory.octets[..])
+            .map(|memory| &memory.bytes[..])
             .ok_or(IsmError::Stale)
     }
 

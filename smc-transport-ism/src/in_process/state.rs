@@ -36,7 +36,7 @@ pub(super) struct Memory {
     pub(super) token: DmbToken,
     pub(super) reported: bool,
     pub(super) mask: u16,
-    pub(super) octets: Vec<u8>,
+    pub(super) bytes: Vec<u8>,
 }
 
 #[derive(Clone, Copy, Debug, Hash)]
@@ -103,7 +103,7 @@ impl State {
         for port in self.ports.values_mut() {
             port.attached
                 .for_each(|at| at.dmb = at.dmb.filter(|_| at.owner != gid));
-            // One that comes and goes must not grow the queues of those who look away.
+            // A device that comes and goes must not grow the queues of peers that do not poll.
             port.reports
                 .retain(|at| !matches!(at, Queued::Vanished(at) if *at == gid));
             port.reports.push_back(Queued::Vanished(gid));
@@ -137,13 +137,13 @@ impl State {
         self.reach(of, peer, vlan)?;
         let token = self.next_token();
         let port = self.port_mut(of)?;
-        let octets = vec![0; len as usize];
+        let bytes = vec![0; len as usize];
         let memory = Memory {
             peer,
             token,
             reported: false,
             mask: 0,
-            octets,
+            bytes,
         };
         let key = port
             .dmbs
@@ -163,8 +163,8 @@ impl State {
         if let Ok(peer) = self.port_mut(memory.peer) {
             let of_it = |at: &Attachment| at.owner == of && at.dmb == Some(dmb.0);
             let all = peer.attached.iter().filter(|(_, at)| of_it(at));
-            let told = all.map(|(key, _)| Queued::Withdrawn(key));
-            peer.reports.extend(told);
+            let withdrawn = all.map(|(key, _)| Queued::Withdrawn(key));
+            peer.reports.extend(withdrawn);
         }
         Ok(())
     }
@@ -172,7 +172,7 @@ impl State {
     pub(super) fn clear(&mut self, of: Gid128, dmb: Dmb) -> Result<(), IsmError> {
         let port = self.port_mut(of)?;
         let memory = port.dmbs.at_mut(dmb.0).ok_or(IsmError::Stale)?;
-        memory.octets.fill(0);
+        memory.bytes.fill(0);
         memory.mask = 0;
         port.reports
             .retain(|report| !matches!(report, Queued::Signalled(at) if *at == dmb.0));
@@ -204,7 +204,7 @@ impl State {
             return Err(IsmError::Token);
         }
         check_len(len, &facts(of))?;
-        if len as usize > memory.octets.len() {
+        if len as usize > memory.bytes.len() {
             return Err(IsmError::Length);
         }
         let attached = &mut self.port_mut(of)?.attached;
@@ -274,7 +274,7 @@ impl State {
             Queued::Signalled(at) => {
                 let memory = port.dmbs.at_mut(at)?;
                 let mask = core::mem::take(&mut memory.mask);
-                let cdc = *memory.octets.first_chunk()?;
+                let cdc = *memory.bytes.first_chunk()?;
                 IsmReport::Signalled {
                     dmb: Dmb(at),
                     mask,

@@ -18,7 +18,7 @@ use super::reaper::{Mapping, Reaper};
 use super::{SharedRegion, system};
 use crate::descriptors;
 use crate::device::IsmError;
-use crate::doorbell::{Bells, Leaves, Pages};
+use crate::doorbell::{Doorbells, Leaves, Pages};
 
 /// The file system of plain memory files.
 const TMPFS_MAGIC: u64 = 0x0102_1994;
@@ -110,7 +110,7 @@ const FOR_OURS: usize = 6;
 const FOR_THEIRS: usize = 7;
 
 impl SharedRegion {
-    /// Makes `len` octets of zeroes, and the descriptor that gives them to a peer.
+    /// Makes `len` bytes of zeroes, and the descriptor that gives them to a peer.
     /// With `own_writes_only` the peer can map it for reading only.
     ///
     /// # Errors
@@ -163,7 +163,7 @@ impl SharedRegion {
     /// Maps a DMB that a peer sent, if it is what [`Self::create`] makes.
     ///
     /// # Errors
-    /// [`IsmError::Length`] if the file is not of `len` octets, sealed, and plain
+    /// [`IsmError::Length`] if the file is not of `len` bytes, sealed, and plain
     /// memory: a file of huge pages or on a disk could still fail when accessed.
     pub(crate) fn open(fd: &OwnedFd, len: u32) -> Result<Self, IsmError> {
         let (seals, _) = checked_seals(fd, len)?;
@@ -267,14 +267,14 @@ fn checked_seals(fd: &OwnedFd, len: u32) -> Result<(SealFlags, u64), IsmError> {
 
 /// A mapping that holds the first page of doorbells: this side's own, or a peer's to be read.
 #[derive(Debug)]
-pub(crate) struct BellsOf {
+pub(crate) struct DoorbellPage {
     pub(super) region: SharedRegion,
 }
 
-const _: () = assert!(size_of::<Bells>() <= PAGE as usize);
+const _: () = assert!(size_of::<Doorbells>() <= PAGE as usize);
 const _: () = assert!(size_of::<Leaves>() <= PAGE as usize);
 
-impl BellsOf {
+impl DoorbellPage {
     /// Makes doorbells to ring, and the descriptor with which a peer reads them.
     pub(crate) fn create() -> io::Result<(Self, OwnedFd)> {
         let (region, fd) = SharedRegion::create(PAGE, true)?;
@@ -287,8 +287,8 @@ impl BellsOf {
     }
 
     /// The doorbells. Only those made here may be rung: the others are read-only.
-    pub(crate) fn bells(&self) -> &Bells {
-        // SAFETY: the mapping is as long as `Bells`, aligned to a page, and holds
+    pub(crate) fn bells(&self) -> &Doorbells {
+        // SAFETY: the mapping is as long as `Doorbells`, aligned to a page, and holds
         // atomics only, for which every content is valid.
         unsafe { &*self.region.address().cast_const().cast() }
     }

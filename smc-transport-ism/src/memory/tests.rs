@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{MemfdFlags, SealFlags};
 
 use super::reaper::THREADS;
-use super::{AtomicU64, BellsOf, Ordering, Reapers, SharedRegion, UNKNOWN, take_back};
+use super::{AtomicU64, DoorbellPage, Ordering, Reapers, SharedRegion, UNKNOWN, take_back};
 use crate::device::{CDC_LEN, IsmError};
 
 /// Gives pages back, for tests that see whether zeroes come again.
@@ -22,9 +22,9 @@ fn two_mappings_are_one_memory() {
     let (ours, fd) = SharedRegion::create(8192, false).unwrap();
     let theirs = SharedRegion::open(&fd, 8192).unwrap();
     ours.copy_in(4090, b"across a page").unwrap();
-    let mut octets = [0; 13];
-    theirs.copy_out(4090, &mut octets).unwrap();
-    assert_eq!(&octets, b"across a page");
+    let mut bytes = [0; 13];
+    theirs.copy_out(4090, &mut bytes).unwrap();
+    assert_eq!(&bytes, b"across a page");
     theirs
         .write_cdc(64, &[7; 32], &AtomicU64::new(UNKNOWN))
         .unwrap();
@@ -43,10 +43,10 @@ fn flags_are_never_ahead_of_their_cursor() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let last = AtomicU64::new(UNKNOWN);
-            for turn in 1..400_000_u64 {
+            for round in 1..400_000_u64 {
                 let mut cdc = [0; CDC_LEN];
                 for unit in cdc.as_chunks_mut::<8>().0 {
-                    *unit = turn.to_ne_bytes();
+                    *unit = round.to_ne_bytes();
                 }
                 theirs.write_cdc(0, &cdc, &last).unwrap();
             }
@@ -54,8 +54,8 @@ fn flags_are_never_ahead_of_their_cursor() {
         });
         while !done.load(Ordering::Acquire) {
             let cdc = ours.read_cdc(0).unwrap();
-            let turns = cdc.as_chunks().0.iter().map(|u| u64::from_ne_bytes(*u));
-            assert!(turns.is_sorted_by(|front, back| front >= back));
+            let rounds = cdc.as_chunks().0.iter().map(|u| u64::from_ne_bytes(*u));
+            assert!(rounds.is_sorted_by(|front, back| front >= back));
         }
     });
 }
@@ -67,24 +67,24 @@ fn no_newer_cursor_is_seen_under_flags_that_ended_before_it() {
     let (ours, fd) = SharedRegion::create(4096, false).unwrap();
     let theirs = SharedRegion::open(&fd, 4096).unwrap();
     let seen = std::sync::atomic::AtomicU64::new(0);
-    let turns = 100_000_u64;
+    let rounds = 100_000_u64;
     let mut wrong = None;
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let last = AtomicU64::new(UNKNOWN);
             // Each tenth is urgent: the next one waits until it was seen.
-            for turn in 1..=turns {
+            for round in 1..=rounds {
                 let mut cdc = [0; CDC_LEN];
-                cdc[8..16].copy_from_slice(&turn.to_ne_bytes());
-                cdc[22] = if turn % 10 == 0 { U } else { 0 };
+                cdc[8..16].copy_from_slice(&round.to_ne_bytes());
+                cdc[22] = if round % 10 == 0 { U } else { 0 };
                 theirs.write_cdc(0, &cdc, &last).unwrap();
-                while cdc[22] == U && seen.load(Ordering::Acquire) < turn {
+                while cdc[22] == U && seen.load(Ordering::Acquire) < round {
                     std::thread::yield_now();
                 }
             }
         });
         let mut last = 0;
-        while last < turns {
+        while last < rounds {
             let cdc = ours.read_cdc(0).unwrap();
             let known = last;
             last = u64::from_ne_bytes(cdc[8..16].try_into().unwrap());
@@ -188,7 +188,7 @@ fn pages_are_given_back_while_the_peer_keeps_the_file() {
         let theirs = SharedRegion::open(&fd, 1 << 20).unwrap();
         ours.copy_in(0, &[1; 4096]).unwrap();
         theirs.copy_in(8192, &[2; 100_000]).unwrap();
-        // A look at what was never written takes a page as well.
+        // A read of what was never written takes a page as well.
         theirs.copy_out(500_000, &mut [0]).unwrap();
         assert!(taken(&fd) > 100_000, "{}", taken(&fd));
         let by = if maker_gives_back { &ours } else { &theirs };
@@ -220,11 +220,11 @@ fn a_file_whose_pages_could_not_be_given_back_is_not_mapped() {
 
 //= SHM-052 test
 #[test]
-fn bells_that_could_take_memory_are_not_mapped() {
-    let (ours, fd) = BellsOf::create().unwrap();
+fn doorbells_that_could_take_memory_are_not_mapped() {
+    let (ours, fd) = DoorbellPage::create().unwrap();
     let len = u64::try_from(rustix::fs::fstat(&fd).unwrap().st_size).unwrap();
     assert_eq!(u64::try_from(taken(&fd)), Ok(len), "all there");
-    assert!(BellsOf::open(&fd).is_ok());
+    assert!(DoorbellPage::open(&fd).is_ok());
     // No page of them can be taken out any more, by no side.
     assert_eq!(punch(&fd, 4096), Err(rustix::io::Errno::PERM));
     ours.region.discard();
@@ -232,14 +232,14 @@ fn bells_that_could_take_memory_are_not_mapped() {
 
     let future = SharedRegion::SEALS | SealFlags::FUTURE_WRITE;
     let hollow = sealed(len, MemfdFlags::empty(), future);
-    assert!(BellsOf::open(&hollow).is_err(), "no page is there");
+    assert!(DoorbellPage::open(&hollow).is_err(), "no page is there");
     let partly = sealed(len, MemfdFlags::empty(), SealFlags::empty());
     rustix::io::write(&partly, &vec![0; len as usize - 4096]).unwrap();
     rustix::fs::fcntl_add_seals(&partly, future).unwrap();
-    assert!(BellsOf::open(&partly).is_err(), "a page is missing");
+    assert!(DoorbellPage::open(&partly).is_err(), "a page is missing");
     let open = sealed(len, MemfdFlags::empty(), SharedRegion::SEALS);
     rustix::io::write(&open, &vec![0; len as usize]).unwrap();
-    assert!(BellsOf::open(&open).is_err(), "pages can be taken out");
+    assert!(DoorbellPage::open(&open).is_err(), "pages can be taken out");
 }
 
 #[test]
@@ -249,20 +249,20 @@ fn a_peer_that_punches_holes_makes_zeroes() {
     punch(&fd, 8192).unwrap();
     // The compiler does not know that this changed the memory.
     std::hint::black_box(ours.address());
-    let mut octets = [1; 8192];
-    ours.copy_out(0, &mut octets).unwrap();
-    assert_eq!(octets, [0; 8192]);
+    let mut bytes = [1; 8192];
+    ours.copy_out(0, &mut bytes).unwrap();
+    assert_eq!(bytes, [0; 8192]);
 }
 
 #[test]
-fn a_peers_bells_cannot_be_written() {
-    let (_ours, fd) = BellsOf::create().unwrap();
-    assert!(BellsOf::open(&fd).is_ok());
+fn a_peers_doorbells_cannot_be_written() {
+    let (_ours, fd) = DoorbellPage::create().unwrap();
+    assert!(DoorbellPage::open(&fd).is_ok());
     assert!(memmap2::MmapOptions::new().map_raw(&fd).is_err());
     assert_eq!(rustix::io::write(&fd, b"x"), Err(rustix::io::Errno::PERM));
 }
 
-/// A page that is never there: whoever touches it waits until this is dropped.
+/// A page that is never there: a thread that touches it waits until this is dropped.
 struct Missing {
     uffd: OwnedFd,
     page: *mut libc::c_void,

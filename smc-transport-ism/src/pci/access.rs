@@ -19,13 +19,13 @@ pub const COMMANDS: u8 = 2;
 /// A store reaches the function whole, as one block, before the call returns, and
 /// stores reach it in the order of the calls.
 pub trait PciAccess {
-    /// Stores octets, at most 4096, within one page of the BAR.
+    /// Stores bytes, at most 4096, within one page of the BAR.
     ///
     /// # Errors
     /// The operating system's, or the function's refusal.
-    fn store(&mut self, bar: u8, offset: u64, octets: &[u8]) -> io::Result<()>;
+    fn store(&mut self, bar: u8, offset: u64, bytes: &[u8]) -> io::Result<()>;
 
-    /// Loads octets; both offset and length are multiples of 8.
+    /// Loads bytes; both offset and length are multiples of 8.
     ///
     /// # Errors
     /// See [`Self::store`].
@@ -62,22 +62,22 @@ impl DeviceMemory {
         self.0.address()
     }
 
-    /// Octets there are; never 0.
+    /// Length in bytes; never 0.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "there is a page at least")]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Writes octets, as a function does; for what stands for one in tests.
+    /// Writes bytes, as a function does; for models of a function in tests.
     ///
     /// # Errors
     /// [`IsmError::Bounds`].
-    pub fn write(&self, offset: u32, octets: &[u8]) -> Result<(), IsmError> {
-        self.0.copy_in(offset, octets)
+    pub fn write(&self, offset: u32, bytes: &[u8]) -> Result<(), IsmError> {
+        self.0.copy_in(offset, bytes)
     }
 
-    /// Reads octets, as a function does.
+    /// Reads bytes, as a function does.
     ///
     /// # Errors
     /// [`IsmError::Bounds`].

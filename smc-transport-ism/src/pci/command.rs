@@ -1,6 +1,6 @@
-//! The commands of the ISM function, octet by octet; all big-endian.
+//! The commands of the ISM function, byte by byte; all big-endian.
 //!
-//! A command is a block in BAR 2: a header of eight octets, then its payload. The
+//! A command is a block in BAR 2: a header of eight bytes, then its payload. The
 //! payload is stored first and the header last, because the header starts the
 //! command; then both are loaded back with the answer in place.
 
@@ -8,7 +8,7 @@ use super::access::{COMMANDS, PciAccess};
 use crate::device::{Gid128, IsmError, VlanId};
 use crate::memory::system;
 
-/// Octets of a command's header.
+/// Bytes of a command's header.
 const HEADER: usize = 8;
 /// The answer of a function that failed by itself.
 const DEVICE_ERROR: u16 = 0xffff;
@@ -51,10 +51,10 @@ pub(super) enum Command {
 }
 
 impl Command {
-    /// Its number, its payload, and how many octets the answer has behind the header.
+    /// Number of the command, its payload, and how many bytes the answer has behind the header.
     fn parts(self) -> (u32, Vec<u8>, usize) {
         let mut payload = Vec::new();
-        let mut put = |octets: &[u8]| payload.extend_from_slice(octets);
+        let mut put = |bytes: &[u8]| payload.extend_from_slice(bytes);
         let valid = |vlan: Option<VlanId>| u32::from(vlan.is_some()).to_be_bytes();
         let number = |vlan: Option<VlanId>| u32::from(vlan.map_or(0, VlanId::number)).to_be_bytes();
         let (code, answer) = match self {
@@ -119,7 +119,7 @@ impl Command {
         (code, payload, answer)
     }
 
-    /// Has the function do it; the answer's octets, as one number.
+    /// Makes the function execute the command, and returns the answer's bytes as one number.
     pub(super) fn run(self, function: &mut impl PciAccess) -> Result<u64, IsmError> {
         let (code, payload, answer) = self.parts();
         let failed = |error| system(&error);

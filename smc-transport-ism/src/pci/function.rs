@@ -12,7 +12,7 @@ use crate::device::{
 use crate::memory::system;
 use crate::slots::{Key, Slots};
 
-/// Octets a block store carries at most, and must not cross a multiple of.
+/// Bytes a block store carries at most, and must not cross a multiple of.
 const BLOCK: u32 = 4096;
 const SIGNAL: u64 = 1 << 23;
 const ELEMENT_SHIFT: u32 = 24;
@@ -96,7 +96,7 @@ impl<A: PciAccess> Device<A> {
         self.dmbs.at(dmb.0).ok_or(IsmError::Stale)
     }
 
-    /// Stores octets into a peer's DMB: in blocks that cross no page, the signal with
+    /// Stores bytes into a peer's DMB: in blocks that cross no page, the signal with
     /// the last of them.
     pub(super) fn store(
         &mut self,

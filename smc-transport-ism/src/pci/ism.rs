@@ -67,9 +67,9 @@ impl<A: PciAccess> IsmDevice for Device<A> {
         let own = self.dmbs.remove(key).ok_or(IsmError::Stale)?;
         // After this the function writes there no more; a failing one is taken from
         // the memory all the same.
-        let told = Command::UnregisterDmb { token: own.token.0 }.run(&mut self.function);
+        let withdrawn = Command::UnregisterDmb { token: own.token.0 }.run(&mut self.function);
         let unmapped = self.function.unmap(&own.memory, own.at);
-        if told.is_err() && unmapped.is_err() {
+        if withdrawn.is_err() && unmapped.is_err() {
             // The function may still write there: the memory must outlive it.
             core::mem::forget(own);
         }

@@ -15,7 +15,7 @@ pub struct Listed {
     pub function: Option<String>,
     /// The driver that has it: [`vfio`](super::vfio) takes one that `vfio-pci` has.
     pub driver: Option<String>,
-    /// The utility string of 64 octets: the PNET IDs of its ports, in EBCDIC.
+    /// The utility string of 64 bytes: the PNET IDs of its ports, in EBCDIC.
     pub utility: Option<Vec<u8>>,
 }
 

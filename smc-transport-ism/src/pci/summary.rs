@@ -1,8 +1,8 @@
-//! What the function writes by itself: a page of bits that say which DMBs have news,
+//! What the function writes by itself: a page of bits that show which DMBs have news,
 //! and a ring of events.
 //!
 //! ```text
-//!  summary page, 4096 octets                   event queue, 512 octets
+//!  summary page, 4096 bytes                   event queue, 512 bytes
 //!  0     bit 31: any, bit 30: an event         0    index of the event to come, 1 to 15
 //!  4     a bit for each place, 60 words,       8    length, 16 length of an entry, 24 zero
 //!        highest bit first; word 0 unused      32   15 entries: type, code, token,
@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use super::access::DeviceMemory;
 use crate::device::{DeviceEvent, EventKind, Gid128, IsmError};
 
-/// Octets of each of them.
+/// Bytes of each of them.
 pub(super) const PAGE: u32 = 4096;
 /// First place of a DMB, and the one after the last.
 pub(super) const PLACES: core::ops::Range<u32> = 32..1920;
@@ -28,14 +28,14 @@ const EVENT_BIT: u32 = 1 << 30;
 const EVENTS: u32 = 32;
 const EVENT: u32 = 32;
 const EVENTS_HELD: u64 = 15;
-/// Octets of the event queue.
+/// Bytes of the event queue.
 pub(super) const QUEUE: u32 = EVENTS + EVENT * EVENTS_HELD as u32;
 
-/// Takes what the summary page says, each bit once.
+/// Takes the bits of the summary page, each once.
 #[derive(Debug)]
 pub(super) struct Summary {
     page: DeviceMemory,
-    /// Words to be looked at yet, and what was taken from the last one.
+    /// Words still to be read, and what was taken from the last one.
     words: u32,
     taken: u32,
 }
@@ -63,7 +63,7 @@ impl Summary {
         Ok(any)
     }
 
-    /// Whether there are events; taken before the events are looked at.
+    /// Whether there are events; taken before the events are read.
     pub(super) fn take_event(&self) -> Result<bool, IsmError> {
         Ok(self.take(0, EVENT_BIT)? != 0)
     }
@@ -83,7 +83,7 @@ impl Summary {
         Ok(Some((place, self.take_mask(place)?)))
     }
 
-    /// The word looked at last.
+    /// The word that was read last.
     fn word(&self) -> u32 {
         BIT_WORDS - self.words
     }
@@ -116,7 +116,7 @@ impl Summary {
     /// Clears bits of a word, as the function sets them; those that were set.
     fn take(&self, at: u32, bits: u32) -> Result<u32, IsmError> {
         let word = self.page.0.word(at)?;
-        // Looked at first: the function need not be interlocked with for nothing.
+        // Read first: an interlocked update that changes nothing costs as much as any.
         if u32::from_be(word.load(Ordering::Acquire)) & bits == 0 {
             return Ok(0);
         }
@@ -154,17 +154,17 @@ impl Events {
             }
             let at = EVENTS + self.taken as u32 * EVENT;
             self.taken = (self.taken + 1) % EVENTS_HELD;
-            let mut octets = [0; EVENT as usize];
-            self.queue.0.copy_out(at, &mut octets)?;
-            if let Some(event) = parse(&octets) {
+            let mut bytes = [0; EVENT as usize];
+            self.queue.0.copy_out(at, &mut bytes)?;
+            if let Some(event) = parse(&bytes) {
                 return Ok(Some(event));
             }
         }
     }
 }
 
-fn parse(octets: &[u8; EVENT as usize]) -> Option<DeviceEvent> {
-    let (units, _) = octets.as_chunks::<8>();
+fn parse(bytes: &[u8; EVENT as usize]) -> Option<DeviceEvent> {
+    let (units, _) = bytes.as_chunks::<8>();
     let mut words = units.iter().map(|unit| u64::from_be_bytes(*unit));
     let (head, token, _time, info) = (words.next()?, words.next()?, words.next()?, words.next()?);
     let code = head as u32;

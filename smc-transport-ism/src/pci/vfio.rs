@@ -63,7 +63,7 @@ impl Vfio {
         sys::vfio_interrupt(self.device.as_fd(), index, eventfd.as_fd())
     }
 
-    /// Where an access of `len` octets lies in the device's file.
+    /// Offset of an access of `len` bytes in the device's file.
     fn place(&self, bar: u8, offset: u64, len: usize) -> io::Result<u64> {
         let outside = || io::Error::from(io::ErrorKind::InvalidInput);
         let region = self.bars.get(usize::from(bar)).ok_or_else(outside)?;
@@ -76,11 +76,11 @@ impl Vfio {
 }
 
 impl PciAccess for Vfio {
-    fn store(&mut self, bar: u8, offset: u64, octets: &[u8]) -> io::Result<()> {
-        let place = self.place(bar, offset, octets.len())?;
+    fn store(&mut self, bar: u8, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let place = self.place(bar, offset, bytes.len())?;
         // Whole or not at all: a block in two parts would be two commands.
-        match self.device.write_at(octets, place)? {
-            len if len == octets.len() => Ok(()),
+        match self.device.write_at(bytes, place)? {
+            len if len == bytes.len() => Ok(()),
             _ => Err(io::ErrorKind::WriteZero.into()),
         }
     }

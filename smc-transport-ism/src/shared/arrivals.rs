@@ -14,17 +14,17 @@ use super::waiting::REPORTS;
 use crate::device::{DeviceEvent, DmbToken, IsmError, IsmReport, RemoteDmb};
 use crate::slots::Key;
 
-/// What a socket had to give.
+/// What one read of a socket has taken.
 enum Taken {
     Some,
-    /// A peer that rang while this side slept.
+    /// A wake: the peer rang while this side was parked.
     Wake,
     /// Nothing now, or ever.
     Last,
 }
 
 impl Device {
-    /// Takes at most so many messages from a channel's socket: a peer that sends
+    /// Takes at most `most` messages from a channel's socket: a peer that sends
     /// without end is not read without end. Returns whether nothing is left in it; unless
     /// `drains`, a wake is taken for the last message, as seldom anything follows one.
     pub(super) fn read_channel(&mut self, key: Key, most: usize, drains: bool) -> bool {
@@ -84,20 +84,19 @@ impl Device {
     }
 
     /// Whether to leave the end of a peer for later, as it offered a DMB that is not
-    /// attached: over TCP it may have said whose that is, and whoever hears the
-    /// descriptor has not come to that yet. With the second turn that begins behind the
-    /// end he has.
+    /// attached: over TCP it may have named the connection of that DMB, which the external
+    /// poller has not read yet. It has once it reports a second event after the end.
     //= SHM-037
     fn may_be_claimed(&mut self, key: Key) -> bool {
-        let (heard, heeds) = (self.heard, self.heeds);
+        let (externally_polled, readable_events) = (self.externally_polled, self.readable_events);
         let Some(channel) = self.channels.at_mut(key) else {
             return false;
         };
-        let first = *channel.ended.get_or_insert(heeds);
-        heard && channel.offers.len() > 0 && heeds.wrapping_sub(first) < 2
+        let first = *channel.ended.get_or_insert(readable_events);
+        externally_polled && channel.offers.len() > 0 && readable_events.wrapping_sub(first) < 2
     }
 
-    /// The peer took a DMB back: reported after everything that it did before.
+    /// Handles a DMB that the peer took back: reported after everything that it did before.
     //= SHM-035
     fn withdrawn(&mut self, key: Key, token: DmbToken) {
         let of_it = |at: &Attached| match at {
@@ -134,13 +133,12 @@ impl Device {
         }
     }
 
-    /// Takes in the signals of a channel's peer so far, whichever of its channels they came
-    /// by.
+    /// Queues the signals of a channel's peer so far, of all channels to that peer.
     fn take_rings(&mut self, key: Key) {
         // A peer that need not ring has not.
         //= SHM-075
-        if self.attends {
-            self.look_at_heads();
+        if self.suppresses_rings {
+            self.poll_heads();
         }
         let Some(peer) = self.channels.at(key).map(Channel::owner) else {
             return;

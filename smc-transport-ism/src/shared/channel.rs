@@ -14,21 +14,21 @@ use super::outbox::Outbox;
 use super::pairing::Peer;
 use super::socket::{Received, Socket};
 use crate::device::{DmbToken, Gid128, IsmError};
-use crate::doorbell::{Bed, FIRST_PAGE, Listener, Ring, SLOTS, Waker, pages_for};
-use crate::memory::{BellsOf, PagesOf, SharedRegion};
+use crate::doorbell::{FIRST_PAGE, Listener, ParkTarget, Ring, SLOTS, Waker, pages_for};
+use crate::memory::{DoorbellPage, PagesOf, SharedRegion};
 use crate::slots::{Key, Slots};
 
 /// A channel of which this side has sent its first message.
 #[derive(Debug)]
 pub(super) struct Begun {
     pub(super) socket: Socket,
-    ours: BellsOf,
+    ours: DoorbellPage,
 }
 
 impl Begun {
-    /// Sends the first message: whose end this is, and its bells.
+    /// Sends the first message: the GID of this end, and its doorbells.
     pub(super) fn begin(socket: Socket, gid: Gid128) -> io::Result<Self> {
-        let (ours, fd) = BellsOf::create()?;
+        let (ours, fd) = DoorbellPage::create()?;
         socket.set_window()?;
         socket.send(Message::Hello { gid }, Some(fd.as_fd()))?;
         Ok(Self { socket, ours })
@@ -62,7 +62,7 @@ impl Begun {
             Ok(uid) => uid,
             Err(error) => return Err((error, self.socket)),
         };
-        let theirs = match BellsOf::open(fd) {
+        let theirs = match DoorbellPage::open(fd) {
             Ok(theirs) => Arc::new(theirs),
             Err(error) => {
                 let error = io::Error::new(io::ErrorKind::InvalidData, error);
@@ -75,7 +75,7 @@ impl Begun {
             peer: gid,
             ours: self.ours,
             theirs,
-            at_word: false,
+            at_futex_word: false,
             listener: Listener::new(),
             our_pages: PagesOf::default(),
             their_pages: PagesOf::default(),
@@ -124,10 +124,10 @@ pub(super) struct Channel {
     pub(super) peer: Gid128,
     /// The user the peer belonged to when the channel was made.
     pub(super) uid: u32,
-    ours: BellsOf,
-    theirs: Arc<BellsOf>,
+    ours: DoorbellPage,
+    theirs: Arc<DoorbellPage>,
     /// A thread waits at the peer's futex word, and not at the socket.
-    pub(super) at_word: bool,
+    pub(super) at_futex_word: bool,
     listener: Listener,
     /// Further pages of this side's doorbells.
     our_pages: PagesOf,
@@ -152,7 +152,7 @@ pub(super) struct Channel {
     pub(super) offers: Offers,
     pub(super) kept: Kept,
     pub(super) handshakes: Handshakes,
-    /// Value of the device's poll requests when the end was first seen.
+    /// Number of readable events of the device when the end was first seen.
     pub(super) ended: Option<u32>,
 }
 
@@ -172,7 +172,7 @@ pub(super) enum Arrival {
     },
     /// A message that concerns the channel alone.
     Inner,
-    /// The own side slept, and a bell rang.
+    /// This side was parked, and the peer rang.
     Wake,
     Nothing,
     /// The peer has gone.
@@ -359,7 +359,7 @@ impl Channel {
         }
     }
 
-    /// The peer: its GID alone may be one that a process of another user claims.
+    /// GID and user of the peer: a process of another user may claim the GID alone.
     pub(super) fn owner(&self) -> Peer {
         Peer {
             gid: self.peer,
@@ -367,49 +367,49 @@ impl Channel {
         }
     }
 
-    /// Rings for the peer's DMB, and wakes the peer if it sleeps.
+    /// Rings for the peer's DMB, and wakes the peer if it is parked.
     #[inline]
     pub(super) fn ring(&mut self, ring: Ring) {
         if !self.ours.bells().ring(&self.our_pages, ring) {
             self.rung_without_page = true;
         }
-        if let Some(bed) = self.waker.must_wake(self.theirs.bells()) {
-            self.wake(bed);
+        if let Some(target) = self.waker.must_wake(self.theirs.bells()) {
+            self.wake(target);
         }
     }
 
-    /// Rings for the peer's DMB after a CDC message, unless the peer looks at its DMBs by itself.
+    /// Rings for the peer's DMB after a CDC message, unless the peer suppresses rings.
     //= SHM-075
     #[inline]
     pub(super) fn ring_after_cdc(&mut self, ring: Ring) {
-        if !self.theirs.bells().attends() {
+        if !self.theirs.bells().suppresses_rings() {
             self.ring(ring);
         }
     }
 
-    /// Lets the peer do without rings for DMBs.
-    pub(super) fn attend(&self) {
-        self.ours.bells().attend();
+    /// Asks the peer not to ring for DMBs.
+    pub(super) fn suppress_rings(&self) {
+        self.ours.bells().suppress_rings();
     }
 
-    /// Wants rings for DMBs again.
-    pub(super) fn stop_attending(&self) {
-        self.ours.bells().stop_attending();
+    /// Asks the peer to ring for DMBs again.
+    pub(super) fn restore_rings(&self) {
+        self.ours.bells().restore_rings();
     }
 
     #[cold]
     //= SHM-027
-    fn wake(&self, bed: Bed) {
-        match bed {
+    fn wake(&self, target: ParkTarget) {
+        match target {
             // No room means that messages wait there to be read: they wake it as well.
-            // Any other failure shows when the channel is next looked at.
-            Bed::Socket => drop(self.socket.send(Message::Wake, None)),
-            Bed::Word => super::words::wake(self.ours.bells()),
+            // Any other failure shows when the channel is next read.
+            ParkTarget::Socket => drop(self.socket.send(Message::Wake, None)),
+            ParkTarget::FutexWord => super::futex_words::wake(self.ours.bells()),
         }
     }
 
-    /// The peer's bells, for who sleeps at their word.
-    pub(super) fn theirs(&self) -> &Arc<BellsOf> {
+    /// The peer's doorbells, for threads that wait at their futex word.
+    pub(super) fn theirs(&self) -> &Arc<DoorbellPage> {
         &self.theirs
     }
 
@@ -462,13 +462,17 @@ impl Channel {
         self.listener.is_crowded()
     }
 
-    /// Lets the peer know that this side sleeps.
+    /// Announces to the peer that this side is parked.
     pub(super) fn park(&self) {
-        let bed = if self.at_word { Bed::Word } else { Bed::Socket };
-        self.ours.bells().park(bed);
+        let target = if self.at_futex_word {
+            ParkTarget::FutexWord
+        } else {
+            ParkTarget::Socket
+        };
+        self.ours.bells().park(target);
     }
 
-    /// Lets the peer know that it does no more.
+    /// Announces to the peer that this side is no longer parked.
     pub(super) fn unpark(&self) {
         self.ours.bells().unpark();
     }

@@ -4,17 +4,16 @@ use std::time::{Duration, Instant};
 
 use rustix::event::epoll::{EventData, EventFlags};
 
-use super::device::{Device, HEARD, pack};
+use super::device::{Device, READABLE, pack};
 use super::waiting::REPORTS;
 use crate::device::{Dmb, IsmError, IsmReport};
 use crate::slots::Key;
 
-/// Pause before a channel whose peer takes no messages is read again.
+/// Pause before a channel is read again whose peer takes no messages.
 const READ_AGAIN: Duration = Duration::from_millis(10);
 
 impl Device {
-    /// Sees to what sending over a channel has brought: to be called after whatever
-    /// flushes. Each DMB whose offer was sent or has failed is reported, not only the one
+    /// Handles the outcome of sending over a channel: to be called after each flush. Each DMB whose offer was sent or has failed is reported, not only the one
     /// that the caller is about.
     //= SHM-023
     pub(super) fn after_send(&mut self, key: Key) {
@@ -47,10 +46,10 @@ impl Device {
         }
     }
 
-    /// Notes whether polls are to look for room in sockets: not for a device whose
-    /// descriptor is polled externally: its poller reports the room.
+    /// Notes whether polls have to check sockets for room: not where the descriptor is polled
+    /// externally, as that poller reports the room.
     pub(super) fn note_behind(&mut self) {
-        self.behind = !self.heard && self.channels.iter().any(|(_, at)| at.awaits_room);
+        self.behind = !self.externally_polled && self.channels.iter().any(|(_, at)| at.awaits_room);
     }
 
     fn report_outcome(&mut self, key: Key, outcome: Result<(), IsmError>) {
@@ -141,7 +140,7 @@ impl Device {
 
     pub(super) fn interest(&self, key: Key, more: EventFlags) {
         if let Some(channel) = self.channels.at(key) {
-            let flags = HEARD | more;
+            let flags = READABLE | more;
             let data = EventData::new_u64(pack(key));
             // It fails only for what was never added.
             let _ = rustix::event::epoll::modify(&*self.poller, channel, data, flags);

@@ -25,7 +25,7 @@ use crate::slots::{Key, Slots};
 /// Peers a device can have.
 const MAX_CHANNELS: u32 = 1024;
 /// Of these, peers of one user that is neither root nor this process's own: each holds a
-/// descriptor, and is looked at, as long as the peer likes.
+/// descriptor, and is polled, as long as the peer likes.
 pub(super) const OF_A_STRANGER: usize = 64;
 
 /// How much a device may have.
@@ -46,7 +46,7 @@ impl Default for Limits {
 
 const _: () = assert!(SLOTS >= 16_384);
 
-/// Stands for the alarm at the poller: no channel has this key.
+/// Event data of the alarm at the poller: no channel has this key.
 pub(super) const ALARM: u64 = u64::MAX;
 
 /// Whether a peer of this user is bounded as one that means harm: root and this process's
@@ -61,11 +61,11 @@ pub(super) fn is_own_user(uid: u32) -> bool {
     uid == rustix::process::geteuid().as_raw()
 }
 
-/// Stands for sockets that are left of channels.
+/// Event data of sockets that are left of channels.
 pub(super) const LEFT: u64 = u64::MAX - 1;
 
-/// What is always waited for.
-pub(super) const HEARD: EventFlags = EventFlags::IN.union(EventFlags::RDHUP);
+/// Events of a channel's socket that the poller always waits for.
+pub(super) const READABLE: EventFlags = EventFlags::IN.union(EventFlags::RDHUP);
 
 /// An ISM device of this process, joined to devices of other processes by channels.
 pub struct Device {
@@ -82,21 +82,21 @@ pub struct Device {
     pub(super) polls: u32,
     pub(super) behind: bool,
     pub(super) parked: bool,
-    /// The peers need not ring for DMBs.
-    pub(super) attends: bool,
-    /// Whether the descriptor is polled externally, and [`Device::heed`] is called then.
-    pub(super) heard: bool,
-    /// Number of these calls.
-    pub(super) heeds: u32,
-    /// There may be something in a socket.
+    /// Whether the peers were asked not to ring for DMBs.
+    pub(super) suppresses_rings: bool,
+    /// Whether the descriptor is polled externally, and [`Device::note_readable`] is called then.
+    pub(super) externally_polled: bool,
+    /// Number of calls of [`Device::note_readable`], modulo 2^32.
+    pub(super) readable_events: u32,
+    /// Whether there may be something in a socket.
     pub(super) unread: bool,
-    /// The next look at the sockets reads everything.
+    /// Whether the next read of the sockets reads everything.
     pub(super) drains: bool,
-    /// How long to leave the peers alone before the next look.
+    /// Spins before the next poll in [`Device::wait`].
     pub(super) pause: u32,
     pub(super) crowded: bool,
-    /// The channel to be looked at next.
-    pub(super) turn: u32,
+    /// Index of the channel to be polled next.
+    pub(super) next_channel: u32,
     pub(super) spin: SpinBudget,
     pub(super) alarm: Alarm,
     pub(super) in_flight: InFlight,
@@ -115,7 +115,7 @@ pub(super) struct OwnDmb {
     pub(super) next: AtomicU32,
     /// A report of a signal to it waits to be taken.
     pub(super) is_queued: bool,
-    /// The units of the head that say anything, as they were when last read.
+    /// The units of the head with the producer cursor and the flags, as they were when last read.
     pub(super) heads: [AtomicU64; 2],
 }
 
@@ -128,11 +128,11 @@ impl Drop for OwnDmb {
     }
 }
 
-/// Octets of a cache line of most processors.
+/// Bytes of a cache line of most processors.
 const LINE: u32 = 64;
 
 impl OwnDmb {
-    /// Lets what was moved come along with the message: its first octets.
+    /// Prefetches the first bytes of data that come with a message.
     #[inline]
     pub(super) fn fetch_next(&self) {
         let next = self.next.load(Ordering::Relaxed);
@@ -239,14 +239,14 @@ impl Device {
             polls: 0,
             behind: false,
             parked: false,
-            attends: false,
-            heard: false,
-            heeds: 0,
+            suppresses_rings: false,
+            externally_polled: false,
+            readable_events: 0,
             unread: false,
             drains: false,
             pause: 0,
             crowded: false,
-            turn: 0,
+            next_channel: 0,
             spin: SpinBudget::new(if cores > 1 {
                 super::spin::MOST
             } else {
@@ -325,11 +325,11 @@ impl Device {
         let added = self.channels.at(key).map(|channel| {
             if self.parked {
                 channel.park();
-            } else if self.attends {
-                channel.attend();
+            } else if self.suppresses_rings {
+                channel.suppress_rings();
             }
             let data = EventData::new_u64(pack(key));
-            rustix::event::epoll::add(&*self.poller, channel, data, HEARD)
+            rustix::event::epoll::add(&*self.poller, channel, data, READABLE)
         });
         if let Some(Err(error)) = added {
             self.channels.remove(key);

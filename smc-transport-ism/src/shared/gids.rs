@@ -1,6 +1,6 @@
 //! Names of a device: one for each user that its peers belong to.
 //!
-//! A peer learns the GID of this side and could claim it elsewhere: whoever claims a GID
+//! A peer learns the GID of this side and could claim it elsewhere: a process that claims a GID
 //! first would keep its owner out. So peers of one user learn a GID that peers of other
 //! users cannot compute, and what a process claims, no process of another user expects.
 

@@ -242,7 +242,7 @@ impl Handshakes {
         waiting.store(self.waiting, Ordering::Release);
     }
 
-    /// Whether the peer says that announcements of its wait.
+    /// Whether the peer has announced connections that were not taken yet.
     fn has_announcements(&self) -> bool {
         let waiting = |ours: &SharedRegion| {
             let unit = ours.unit(0);
@@ -343,7 +343,7 @@ impl Device {
         })
     }
 
-    /// Whether any peer says that announcements of its wait.
+    /// Whether any peer has announced connections that were not taken yet.
     #[must_use]
     pub fn has_announcements(&self) -> bool {
         let mut channels = self.channels.iter();
@@ -351,7 +351,7 @@ impl Device {
     }
 
     /// Takes the announcement of an accepted connection out: of the socket with this cookie,
-    /// which is `uid`'s, as the kernel says of the other end.
+    /// which is `uid`'s, as the kernel reports the owner of the other end.
     //= SHM-067
     pub fn take_announcement(&mut self, cookie: u64, uid: u32) -> Option<Announced> {
         let may = |at: &Channel| {
@@ -475,7 +475,7 @@ impl Device {
             channel.handshakes.closing.push_back((now, id.slot));
         } else if let Some((region, _)) = &channel.handshakes.theirs {
             let at = region.unit(place(id.slot, false));
-            // The client looks there when it next wants a slot.
+            // The client reads that when it next wants a slot.
             let _ = at.map(|at| at.store(stamp(id.number, DONE), Ordering::Release));
         }
     }

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Instant;
 
-use super::attending::ATTENDED;
 use super::channel::Channel;
 use super::device::{Attached, Device, OwnDmb, is_own_user, is_stranger};
 use super::facts;
 use super::kept::Named;
 use super::offers::Offer;
 use super::pairing::Peer;
+use super::ring_suppression::MOST_POLLED;
 use crate::device::{
     CDC_LEN, Cdc, DeviceFacts, Dmb, DmbToken, Gid128, IsmDevice, IsmError, IsmReport, RemoteDmb,
     VlanId, check_bounds, check_cdc_bounds, check_len, element_bit,
@@ -45,8 +45,8 @@ impl IsmDevice for Device {
         if self.dmbs.is_full() {
             return Err(IsmError::Exhausted);
         }
-        if self.dmbs.len() >= ATTENDED {
-            self.stop_attending();
+        if self.dmbs.len() >= MOST_POLLED {
+            self.restore_rings();
         }
         // Nothing is made that could not be offered.
         let to = self.channels.at(channel).ok_or(IsmError::Unreachable)?;
@@ -54,7 +54,7 @@ impl IsmDevice for Device {
         to.outbox.check_room(Instant::now())?;
         self.check_share(uid, DMBS_OF_A_STRANGER, Channel::dmbs)?;
         self.check_in_flight(uid)?;
-        // A new file each time: it is zero, and who could write an earlier one cannot
+        // A new file each time: it is zero, and a peer that could write an earlier one cannot
         // write this one.
         //= SHM-021
         let (mut region, fd) = SharedRegion::create(len, false).map_err(|error| system(&error))?;
@@ -266,7 +266,7 @@ impl IsmDevice for Device {
 
     //= SHM-034
     #[inline(always)]
-    fn look(&self, dmb: Dmb, into: &mut Cdc) -> bool {
+    fn poll_head(&self, dmb: Dmb, into: &mut Cdc) -> bool {
         // A sleeping owner is woken by a ring, and earlier reports come first.
         if self.parked || !self.reports.is_empty() {
             return false;
@@ -363,7 +363,7 @@ impl Device {
         known.copied().or_else(|| {
             channels.iter().copied().find(|key| {
                 // The offer was sent before the token was announced, so it can be read.
-                // What is behind it stays: it may be the end of the peer, which is told
+                // What is behind it stays: it may be the end of the peer, which is reported
                 // after everything that came before.
                 //= SHM-029
                 for _ in 0..SOCKET.saturating_sub(self.reports.len()) {

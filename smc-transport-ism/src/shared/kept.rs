@@ -2,8 +2,8 @@
 //! them back.
 //!
 //! ```text
-//!   attached ── end, peer's last word not seen ──► unread:   all of it stays readable
-//!            └─ end, peer's last word seen ──────► finished: the head stays readable
+//!   attached ── end, last message not seen ────► unread:   all of it stays readable
+//!            └─ end, last message seen ────────► finished: the head stays readable
 //!   finished ── named again by the peer ────────────► attached
 //!   unread, finished ── WITHDRAW, end of the peer ──► pages given back, unmapped
 //! ```

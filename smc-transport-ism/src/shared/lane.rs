@@ -9,7 +9,7 @@ use smc_proto::wire::cdc_ism::Endianness;
 
 use super::device::{Attached, Device};
 use crate::device::{CDC_LEN, Cdc, Dmb, IsmError, RemoteDmb, check_bounds};
-use crate::memory::{BellsOf, FLAGS, PRODUCER, SharedRegion};
+use crate::memory::{DoorbellPage, FLAGS, PRODUCER, SharedRegion};
 
 /// Bytes of a cache line of most processors.
 const LINE: u32 = 64;
@@ -21,7 +21,7 @@ const LINE: u32 = 64;
 #[derive(Debug)]
 pub struct Lane {
     own: Arc<SharedRegion>,
-    /// The head of the own DMB as it was last looked at, if it was.
+    /// The head of the own DMB as it was last polled, if it was.
     head: Option<[u64; 2]>,
     /// Behind what was read last: what comes next most likely lies there.
     next: u32,
@@ -30,7 +30,7 @@ pub struct Lane {
     len: usize,
     /// The unit of the head of the peer's DMB with the flags, as this side wrote it last.
     flags: Arc<AtomicU64>,
-    bells: Arc<BellsOf>,
+    bells: Arc<DoorbellPage>,
 }
 
 impl Lane {
@@ -57,14 +57,14 @@ impl Lane {
     /// Writes a CDC message to the head of the peer's DMB: whether the caller is to ring for it
     /// by [`Device::ring`].
     #[inline(always)]
-    pub fn tell(&self, signal: &Signal) -> bool {
+    pub fn write_signal(&self, signal: &Signal) -> bool {
         let cdc = signal.cdc.emit(Endianness::NATIVE);
         // Every DMB has a head.
         let _ = self.theirs.write_cdc(0, &cdc, &self.flags);
-        !self.bells.bells().attends()
+        !self.bells.bells().suppresses_rings()
     }
 
-    /// The attachment for which [`Self::tell`] is to ring.
+    /// The attachment for which [`Self::write_signal`] is to ring.
     #[must_use]
     pub fn remote(&self) -> RemoteDmb {
         self.remote
@@ -94,7 +94,7 @@ impl Lane {
     /// Reads the head of the own DMB, if it may be another than the last one that was read here.
     //= SHM-034
     #[inline(always)]
-    pub fn look(&mut self, head: &mut Cdc) -> bool {
+    pub fn poll_head(&mut self, head: &mut Cdc) -> bool {
         if self.head.is_some_and(|known| !self.own.is_other(known)) {
             return false;
         }

@@ -3,16 +3,17 @@
 
 use crate::device::{DmbToken, Gid128};
 
-/// Octets of every message.
+/// Bytes of every message.
 pub(super) const MESSAGE_LEN: usize = 48;
 
 /// Marks the protocol and its version; a later one has another name.
 const MAGIC: u32 = 0x534d_4403;
 
-/// A message between two devices, or between those who pair.
+/// A message between two devices, or between two processes that pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Message {
-    /// The first on a channel: whose end this is. With the descriptor of its bells.
+    /// First message on a channel, with the GID of the sender's device and the descriptor of its
+    /// doorbells.
     Hello { gid: Gid128 },
     /// A DMB for the receiver alone. With its descriptor.
     Offer {
@@ -25,7 +26,7 @@ pub(super) enum Message {
     Withdraw { token: DmbToken },
     /// A software event.
     Event { code: u32, info: u64 },
-    /// The receiver sleeps and a bell rang.
+    /// The receiver is parked and a doorbell rang.
     Wake,
     /// Pairing, first: the client will connect the TCP socket with this cookie.
     Announce { cookie: u64, gid: Gid128 },
@@ -47,7 +48,7 @@ pub(super) enum Message {
 }
 
 impl Message {
-    /// The message's octets.
+    /// Encodes the message.
     pub(super) fn emit(self) -> [u8; MESSAGE_LEN] {
         let flag = u64::from;
         let (kind, fields) = match self {
@@ -73,9 +74,9 @@ impl Message {
                 (10, [slot.into(), generation.into(), 0, 0, 0])
             }
         };
-        let mut octets = [0; MESSAGE_LEN];
+        let mut bytes = [0; MESSAGE_LEN];
         let head = (u64::from(MAGIC) << 32) | u64::from(kind);
-        for (unit, word) in octets
+        for (unit, word) in bytes
             .as_chunks_mut()
             .0
             .iter_mut()
@@ -83,14 +84,14 @@ impl Message {
         {
             *unit = word.to_ne_bytes();
         }
-        octets
+        bytes
     }
 
-    /// The message in exactly these octets, if they are one.
+    /// Decodes a message of exactly these bytes; `None` if they are none.
     //= SHM-020
-    pub(super) fn parse(octets: &[u8]) -> Option<Self> {
-        let octets: &[u8; MESSAGE_LEN] = octets.try_into().ok()?;
-        let (units, _) = octets.as_chunks::<8>();
+    pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; MESSAGE_LEN] = bytes.try_into().ok()?;
+        let (units, _) = bytes.as_chunks::<8>();
         let mut words = units.iter().map(|unit| u64::from_ne_bytes(*unit));
         let head = words.next()?;
         if head >> 32 != u64::from(MAGIC) {
@@ -239,10 +240,10 @@ mod tests {
         }
         assert_eq!(Message::parse(&[good, good].concat()), None);
         for kind in (0..=u32::MAX).step_by(65537) {
-            let mut octets = good;
-            octets[..8].copy_from_slice(&((0x534d_4403u64 << 32) | u64::from(kind)).to_ne_bytes());
+            let mut bytes = good;
+            bytes[..8].copy_from_slice(&((0x534d_4403u64 << 32) | u64::from(kind)).to_ne_bytes());
             assert_eq!(
-                Message::parse(&octets).is_some(),
+                Message::parse(&bytes).is_some(),
                 (1..=10).contains(&kind),
                 "{kind}"
             );

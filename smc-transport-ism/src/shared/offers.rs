@@ -61,7 +61,7 @@ impl Offers {
         self.unclaimed.len()
     }
 
-    /// Looks an offer up by its token.
+    /// The offer with this token.
     pub(super) fn get(&self, token: DmbToken) -> Option<&Offer> {
         let mut all = self.unclaimed.iter();
         all.find(|(of, _)| *of == token).map(|(_, offer)| offer)

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! One flush may send offers of many DMBs. Each outcome is kept until the device takes it,
-//! whoever flushed and whether or not the flush failed later.
+//! whichever call flushed and whether or not the flush failed later.
 
 use std::collections::VecDeque;
 use std::io;

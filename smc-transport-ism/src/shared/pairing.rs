@@ -1,5 +1,5 @@
 //! How two processes find out that they hold the two ends of one TCP connection, and
-//! both want to speak SMC-D on it, before either sends an octet of CLC.
+//! both want to speak SMC-D on it, before either sends a byte of CLC.
 //!
 //! ```text
 //!  client                          kernel                        server
@@ -57,9 +57,9 @@ use super::channel::{Begun, Channel, NotMade};
 use super::socket::Socket;
 use crate::device::Gid128;
 
-/// How long to wait for what.
+/// Timeouts of pairing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience {
+pub struct PairingTimeouts {
     /// Client: until the connection is accepted, and again until the process that accepted it
     /// calls, as long as the kernel shows that it may. Meanwhile the server would not read from
     /// it either.
@@ -72,7 +72,11 @@ pub struct Patience {
     pub go: Duration,
 }
 
-impl Default for Patience {
+/// Old name of [`PairingTimeouts`].
+#[deprecated(note = "renamed to `PairingTimeouts`")]
+pub type Patience = PairingTimeouts;
+
+impl Default for PairingTimeouts {
     fn default() -> Self {
         Self {
             accept: Duration::from_millis(500),
@@ -85,12 +89,12 @@ impl Default for Patience {
 /// Longest wait for a channel's first message, once both have decided.
 const GREETING: Duration = Duration::from_secs(1);
 
-/// Who is at the other end.
+/// The process at the other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Its device.
+    /// GID of the peer's device.
     pub gid: Gid128,
-    /// Its user, as the kernel tells.
+    /// User of the peer, as the kernel reports it.
     pub uid: u32,
 }
 
@@ -103,24 +107,24 @@ pub enum Progress {
         /// When to poll at the latest.
         until: Instant,
     },
-    /// It is decided.
+    /// Pairing has ended with this outcome.
     Done(Outcome),
 }
 
-/// What pairing has come to.
+/// Outcome of pairing.
 #[derive(Debug)]
 #[must_use]
 pub enum Outcome {
     /// Plain TCP: the other side will neither send nor take CLC.
     Plain,
-    /// The other side has come to the same: CLC is spoken.
+    /// Both sides have agreed: CLC messages follow.
     Paired(Paired),
 }
 
 /// Two processes that will speak CLC on a TCP connection.
 #[derive(Debug)]
 pub struct Paired {
-    /// Who is at the other end.
+    /// The process at the other end.
     pub peer: Peer,
     pub(super) channel: Option<Box<Channel>>,
     /// Where no channel was made, over which this side's first message was sent.
@@ -180,7 +184,7 @@ impl Greeting {
             });
         };
         match begun.poll() {
-            // Whoever else it claims to be, it is the process that was paired.
+            // Whatever GID it claims, it is the process that was paired.
             Ok(channel) if channel.peer == self.peer.gid => Ok(Paired {
                 peer: self.peer,
                 channel: Some(Box::new(channel)),
@@ -231,7 +235,7 @@ fn client_name_of(cookie: u64) -> Vec<u8> {
 
 /// Whether a process of user `process` may speak for a socket of user `socket`.
 ///
-/// The user that stands for all those unknown here is nobody's.
+/// User ID of all users that this user namespace does not know: it belongs to none.
 pub(super) fn belongs(process: u32, socket: u32) -> bool {
     process != unknown_user() && (process == socket || process == 0)
 }

@@ -64,37 +64,37 @@ impl Socket {
     /// Sends a message; [`io::ErrorKind::WouldBlock`] if there is no room.
     ///
     /// Whether to wait is given with each call: the descriptor's own flags could be
-    /// changed by whoever made the socket.
+    /// changed by the process that made the socket.
     pub(super) fn send(&self, message: Message, fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
-        let octets = message.emit();
+        let bytes = message.emit();
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         let Some(fd) = fd else {
-            rustix::net::send(&self.0, &octets, flags)?;
+            rustix::net::send(&self.0, &bytes, flags)?;
             return Ok(());
         };
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         let fds = [fd];
         control.push(SendAncillaryMessage::ScmRights(&fds));
-        rustix::net::sendmsg(&self.0, &[IoSlice::new(&octets)], &mut control, flags)?;
+        rustix::net::sendmsg(&self.0, &[IoSlice::new(&bytes)], &mut control, flags)?;
         Ok(())
     }
 
     /// Receives a message, if there is one.
     pub(super) fn receive(&self) -> Received {
-        // One octet more shows a message that is too long.
-        let mut octets = [0; MESSAGE_LEN + 1];
+        // One byte more shows a message that is too long.
+        let mut bytes = [0; MESSAGE_LEN + 1];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
-        let mut parts = [IoSliceMut::new(&mut octets)];
+        let mut parts = [IoSliceMut::new(&mut bytes)];
         let mut ended = false;
         let (len, returned) = loop {
             let received = descriptors::receive(|| {
                 rustix::net::recvmsg(&self.0, &mut parts, &mut control, flags)
             });
             match received.unwrap_or(Err(Errno::AGAIN)) {
-                // Linux looks for a message and then, without a lock, whether the peer has ended:
+                // Linux checks for a message and then, without a lock, whether the peer has ended:
                 // what the peer sent in between is behind this end.
                 Ok(got) if got.bytes == 0 && !std::mem::replace(&mut ended, true) => {
                     control.drain().for_each(drop);
@@ -114,7 +114,7 @@ impl Socket {
             _ => None,
         });
         let is_stripped = fd.is_none() && returned.contains(ReturnFlags::CTRUNC);
-        match octets.get(..len).and_then(Message::parse) {
+        match bytes.get(..len).and_then(Message::parse) {
             //= SHM-040
             Some(message) if is_stripped => Received::Stripped(message),
             Some(message) => match fd.map(|fd| descriptors::keep(|| Ok(fd))).transpose() {
@@ -218,7 +218,7 @@ pub(super) fn wait_readable(fds: &[BorrowedFd<'_>], deadline: Instant) -> io::Re
         .map(|fd| PollFd::new(fd, PollFlags::IN))
         .collect();
     let left = deadline.saturating_duration_since(Instant::now());
-    // A signal handler may cut the wait short; the caller looks and comes again.
+    // A signal handler may cut the wait short; the caller checks and waits again.
     match rustix::event::poll(&mut polled, Some(&timespec(left))) {
         Ok(ready) => Ok(ready > 0 || Instant::now() < deadline),
         Err(Errno::INTR) => Ok(true),

@@ -1,85 +1,85 @@
-//! How long to look before sleeping.
+//! How long to spin before waiting in the kernel.
 //!
-//! Being woken costs tens of microseconds, looking costs a core. So: look about as
-//! long as a wake would take, if that has paid lately; hardly when another thread wanted
-//! the core, which shows as a hole in one's own time.
+//! A wake costs tens of microseconds, spinning costs a core. So a thread spins about as long as
+//! a wake would take, if that has paid lately; hardly when another thread wanted the core,
+//! which shows as a hole in its own time.
 
 use std::time::Duration;
 
-/// What most use for the longest look: about what two wakes take.
+/// Default of the longest spin: about what two wakes take.
 pub(super) const MOST: Duration = Duration::from_micros(100);
-/// Shortest: falling asleep and being woken costs more of the cores' time, even where
-/// looking finds nothing.
+/// Shortest spin: a wait in the kernel and a wake cost more of the cores' time, even where
+/// the spin finds nothing.
 const LEAST: Duration = Duration::from_micros(5);
 /// A hole in time: longer than any interrupt handler, shorter than a time slice.
 const HOLE: Duration = Duration::from_micros(300);
-/// Waits until looking is tried again though it has not paid.
+/// Number of waits after which a spin is tried again that has not paid.
 const PROBE: u32 = 16;
-/// Waits until looking is tried again after a hole.
+/// Number of waits after which a spin is tried again after a hole.
 const PROBE_AFTER_HOLE: u32 = 256;
 
-/// How long waits may look, learnt from those before.
+/// Time that waits may spin, learnt from those before.
 ///
-/// [`Device::wait`](super::Device::wait) has its own; this is for who waits otherwise:
-/// [`begin`](Self::begin), look until something is [`found`](Self::found), the time is
+/// [`Device::wait`](super::Device::wait) has its own; this is for threads that wait otherwise:
+/// [`begin`](Self::begin), poll until something is [`found`](Self::found), the time is
 /// up ([`missed`](Self::missed)) or the core ran another thread
-/// ([`was_interrupted`](Self::was_interrupted)), then sleep.
+/// ([`was_interrupted`](Self::was_interrupted)), then wait in the kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct SpinBudget {
     budget: Duration,
     /// Waits until the next try of more than the least.
-    rest: u32,
-    /// Longest look.
+    until_probe: u32,
+    /// Longest spin.
     most: Duration,
 }
 
 impl SpinBudget {
-    /// For looks of this time at most: none on a machine with one core, where there is
-    /// nobody to look for.
+    /// A budget of this time at most: zero on a machine with one core, where no other thread
+    /// runs while this one spins.
     #[must_use]
     pub fn new(most: Duration) -> Self {
         Self {
             budget: most,
-            rest: PROBE,
+            until_probe: PROBE,
             most,
         }
     }
 
-    /// Sets the longest look.
+    /// Sets the longest spin.
     pub fn limit(&mut self, most: Duration) {
         (self.most, self.budget) = (most, most);
     }
 
-    /// How long the wait that begins now may look.
+    /// Time that the wait which begins now may spin.
     pub fn begin(&mut self) -> Duration {
         if self.budget < self.most && self.budget <= LEAST {
-            self.rest = self.rest.saturating_sub(1);
-            if self.rest == 0 {
-                self.rest = PROBE;
+            self.until_probe = self.until_probe.saturating_sub(1);
+            if self.until_probe == 0 {
+                self.until_probe = PROBE;
                 return self.most;
             }
         }
         self.budget
     }
 
-    /// Looking found something.
+    /// Notes that the spin found something.
     pub fn found(&mut self) {
         self.budget = self.most;
     }
 
-    /// Looking found nothing in its time.
+    /// Notes that the spin found nothing in its time.
     //= SHM-030
     pub fn missed(&mut self) {
         self.budget = (self.budget / 2).max(LEAST).min(self.most);
     }
 
-    /// Time between two looks: whether it has a hole, and so looking must end.
+    /// Notes the time between two polls: whether it has a hole, so that the spin must end.
     //= SHM-030
     pub fn was_interrupted(&mut self, between: Duration) -> bool {
         let hole = between > HOLE;
         if hole {
             self.budget = LEAST.min(self.most);
-            self.rest = PROBE_AFTER_HOLE;
+            self.until_probe = PROBE_AFTER_HOLE;
         }
         hole
     }
@@ -92,17 +92,17 @@ mod tests {
     use super::{HOLE, LEAST, MOST, PROBE, PROBE_AFTER_HOLE, SpinBudget};
 
     #[test]
-    fn looking_that_never_pays_ends_but_for_probes() {
+    fn spinning_that_never_pays_ends_but_for_probes() {
         //= SHM-030 test
         let mut spin = SpinBudget::new(MOST);
-        let mut looked = Vec::new();
+        let mut spun = Vec::new();
         for _ in 0..100 {
-            looked.push(spin.begin());
+            spun.push(spin.begin());
             spin.missed();
         }
-        assert_eq!(looked[0], MOST);
-        assert!(looked.windows(2).take(5).all(|pair| pair[1] < pair[0]));
-        let late: Duration = looked.iter().skip(10).sum();
+        assert_eq!(spun[0], MOST);
+        assert!(spun.windows(2).take(5).all(|pair| pair[1] < pair[0]));
+        let late: Duration = spun.iter().skip(10).sum();
         let probes = 90 / PROBE;
         let least = LEAST * (90 - probes);
         assert_eq!(late, MOST * probes + least, "one wait in {PROBE}");
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn one_core_never_looks() {
+    fn one_core_never_spins() {
         //= SHM-030 test
         let mut spin = SpinBudget::new(Duration::ZERO);
         for _ in 0..100 {

@@ -1,14 +1,14 @@
 //! Channels with a hostile or a slow peer, and devices in an event loop.
 
-mod attending;
 mod charges;
 mod crowds;
 mod ends;
 mod handshakes;
+mod heads;
 mod in_flight;
-mod looking;
 mod offers;
 mod pages;
+mod ring_suppression;
 mod unclaimed;
 mod waits;
 mod withdrawals;
@@ -28,7 +28,7 @@ use crate::device::{
     DeviceEvent, Dmb, DmbToken, Gid128, IsmDevice, IsmError, IsmReport, MAX_DMB_LEN, RemoteDmb,
 };
 use crate::doorbell::{Ring, SLOTS};
-use crate::memory::{BellsOf, FLAGS, PagesOf, SharedRegion};
+use crate::memory::{DoorbellPage, FLAGS, PagesOf, SharedRegion};
 
 const LEN: u32 = 16384;
 const HOSTILE: Gid128 = Gid128 {
@@ -102,13 +102,13 @@ fn channels_taken_in_in_another_order_serve_both_ways() {
 }
 
 /// A device, and a peer that speaks by hand.
-fn with_hostile() -> (Device, Socket, BellsOf) {
+fn with_hostile() -> (Device, Socket, DoorbellPage) {
     let mut device = Device::open().unwrap();
     let (bells, socket) = join_hostile(&mut device, HOSTILE);
     (device, socket, bells)
 }
 
-fn join_hostile(device: &mut Device, gid: Gid128) -> (BellsOf, Socket) {
+fn join_hostile(device: &mut Device, gid: Gid128) -> (DoorbellPage, Socket) {
     let (channel, bells, far) = begun_by_hostile(device, gid);
     device.adopt(channel).unwrap();
     assert!(matches!(
@@ -118,9 +118,9 @@ fn join_hostile(device: &mut Device, gid: Gid128) -> (BellsOf, Socket) {
     (bells, far)
 }
 
-fn begun_by_hostile(device: &Device, gid: Gid128) -> (Channel, BellsOf, Socket) {
+fn begun_by_hostile(device: &Device, gid: Gid128) -> (Channel, DoorbellPage, Socket) {
     let (near, far) = Socket::pair().unwrap();
-    let (bells, fd) = BellsOf::create().unwrap();
+    let (bells, fd) = DoorbellPage::create().unwrap();
     far.send(Message::Hello { gid }, Some(fd.as_fd())).unwrap();
     let begun = Begun::begin(near, device.gid).unwrap();
     (begun.finish(Instant::now()).unwrap(), bells, far)
@@ -230,7 +230,7 @@ fn offers_under_one_gid_are_kept_apart_by_user() {
     assert_eq!(again, Err(IsmError::Token));
     // The end of the other one is an end.
     drop(other_far);
-    device.heed();
+    device.note_readable();
     let vanished = DeviceEvent::vanished(HOSTILE);
     assert!(std::iter::from_fn(|| device.poll()).any(|at| at == IsmReport::Event(vanished)));
 }
@@ -251,7 +251,7 @@ fn ring_for(device: &Device, dmb: Dmb) -> Ring {
 }
 
 /// A hostile peer rings, and makes no further page.
-fn ring(bells: &BellsOf, ring: Ring) {
+fn ring(bells: &DoorbellPage, ring: Ring) {
     bells.bells().ring(&PagesOf::default(), ring);
 }
 
@@ -329,7 +329,7 @@ fn a_peer_that_breaks_the_rules_is_cut_off() {
 
 //= SHM-025 test
 #[test]
-fn rings_for_others_are_not_heard() {
+fn rings_for_others_are_not_reported() {
     let (mut device, _far, bells) = with_hostile();
     let mut friend = Device::open().unwrap();
     Device::join(&mut device, &mut friend).unwrap();
@@ -349,10 +349,10 @@ fn rings_for_others_are_not_heard() {
 }
 
 #[test]
-fn nobody_takes_anothers_gid() {
+fn no_peer_takes_the_gid_of_another() {
     let (mut device, friend) = joined();
     let (near, far) = Socket::pair().unwrap();
-    let (_bells, fd) = BellsOf::create().unwrap();
+    let (_bells, fd) = DoorbellPage::create().unwrap();
     for gid in [friend.gid, device.gid] {
         far.send(Message::Hello { gid }, Some(fd.as_fd())).unwrap();
     }
@@ -499,7 +499,7 @@ fn an_event_loop_is_woken() {
 
 //= SHM-027 test
 #[test]
-fn a_full_socket_wakes_by_what_fills_it_and_stops_nobody() {
+fn a_full_socket_wakes_by_what_fills_it_and_stops_no_peer() {
     let (mut one, mut two) = joined();
     let (_, remote) = attached(&mut one, &mut two);
     let b = two.gid;
@@ -511,8 +511,8 @@ fn a_full_socket_wakes_by_what_fills_it_and_stops_nobody() {
     let polled = &mut [PollFd::new(&two, PollFlags::IN)];
     let woken = rustix::event::poll(polled, Some(&Default::default())).unwrap();
     assert_eq!(woken, 1, "what fills the socket wakes");
-    let heard = std::iter::from_fn(|| two.poll());
-    let rang = heard.filter(|report| matches!(report, IsmReport::Signalled { .. }));
+    let reports = std::iter::from_fn(|| two.poll());
+    let rang = reports.filter(|report| matches!(report, IsmReport::Signalled { .. }));
     assert_eq!(rang.count(), 1);
 }
 
@@ -526,29 +526,29 @@ fn cursors_are_never_torn_while_a_peer_scribbles() {
     let order = std::sync::atomic::Ordering::Relaxed;
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let mut octet = 0u8;
+            let mut byte = 0u8;
             while !done.load(order) {
-                octet = octet.wrapping_add(1);
-                one.move_data(remote, 0, 32, &[octet; 4096]).unwrap();
-                one.move_cdc(remote, 0, 0, &[octet; 32], octet.is_multiple_of(8))
+                byte = byte.wrapping_add(1);
+                one.move_data(remote, 0, 32, &[byte; 4096]).unwrap();
+                one.move_cdc(remote, 0, 0, &[byte; 32], byte.is_multiple_of(8))
                     .unwrap();
             }
         });
         // The producer's flags are cleared in a step of their own.
         let is_whole = |cdc: &[u8]| {
-            cdc.chunks(8).enumerate().all(|(unit, octets)| {
-                let mut octets = octets.iter().enumerate();
-                octets.all(|(at, octet)| *octet == cdc[unit * 8] || (unit, at) == (FLAGS, 6))
+            cdc.chunks(8).enumerate().all(|(unit, bytes)| {
+                let mut bytes = bytes.iter().enumerate();
+                bytes.all(|(at, byte)| *byte == cdc[unit * 8] || (unit, at) == (FLAGS, 6))
             })
         };
         let mut whole = true;
-        let mut octets = [0; 4096];
+        let mut bytes = [0; 4096];
         for _ in 0..20_000 {
             whole &= is_whole(&two.read_cdc(dmb, 0).unwrap());
             if let Some(IsmReport::Signalled { cdc, .. }) = two.poll() {
                 whole &= is_whole(&cdc);
             }
-            two.read(dmb, 32, &mut octets).unwrap();
+            two.read(dmb, 32, &mut bytes).unwrap();
         }
         done.store(true, order);
         assert!(whole);
@@ -558,7 +558,7 @@ fn cursors_are_never_torn_while_a_peer_scribbles() {
 /// A report made on the way to sleep was once overtaken by the next one, so that a
 /// cursor seemed to go back. What waits is reported as it is then.
 #[test]
-fn what_is_told_never_goes_back() {
+fn reported_cursors_never_go_back() {
     let (mut one, mut two) = joined();
     let (dmb, remote) = attached(&mut one, &mut two);
     let signalled = |cdc| {

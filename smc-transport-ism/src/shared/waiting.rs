@@ -1,4 +1,4 @@
-//! What a device hears, and how it sleeps.
+//! How a device polls its doorbells and sockets, and waits when both are idle.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -17,29 +17,30 @@ use super::socket::timespec;
 use crate::device::{DeviceEvent, IsmDevice, IsmReport};
 use crate::slots::Key;
 
-/// Polls between two looks at the sockets.
-const LOOK_EVERY: u32 = 256;
-/// Longest pause before looking at a peer that rings without pause.
+/// Number of polls of the doorbells after which the sockets are read, too.
+const SOCKETS_EVERY: u32 = 256;
+/// Longest pause, in spins, before a peer is polled that rings without pause.
 const PAUSE: u32 = 32;
-/// The same while no ring came between two looks: short enough for one that answers.
+/// Longest pause, in spins, while no second ring came between two polls: short enough for a
+/// peer that answers.
 const SHORT_PAUSE: u32 = 1;
 /// Reports that may wait before sockets are left unread.
 pub(super) const REPORTS: usize = 64;
-/// Sockets read at one look.
+/// Sockets that one poll reads.
 const SOCKETS: usize = 16;
 /// Polls between two readings of the clock.
-const GLANCES: u32 = 16;
+const POLLS_PER_CLOCK: u32 = 16;
 
 impl Device {
     /// The next report, for which this waits at most `timeout`, or without end.
     ///
-    /// Looks for a while without a system call if that has paid lately, then sleeps.
+    /// Spins for a while without a system call if that has paid lately, then waits in the kernel.
     ///
     /// # Errors
     /// The operating system's.
     pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<Option<IsmReport>> {
-        // A peer that rings faster than this side looks would be slowed by being
-        // looked at each time: the line it writes is the one that is read here.
+        // Polling slows a peer that rings faster than this side polls: the line it writes is
+        // the one that is read here.
         for _ in 0..self.pause {
             core::hint::spin_loop();
         }
@@ -50,18 +51,18 @@ impl Device {
         }
         self.pause = 0;
         let begin = Instant::now();
-        if let Some(report) = self.glance(begin, timeout) {
+        if let Some(report) = self.spin_for_report(begin, timeout) {
             return Ok(Some(report));
         }
         loop {
             if self.unread {
-                self.look()?;
+                self.read_sockets()?;
             }
             let asleep = self.park();
             if asleep {
                 let left = timeout.map(|time| time.saturating_sub(begin.elapsed()));
                 let slept = self.sleep(left);
-                self.awake();
+                self.unpark();
                 slept?;
             }
             let report = self.after_park(asleep);
@@ -71,16 +72,16 @@ impl Device {
         }
     }
 
-    /// The next report after parking, and sleeping if that was allowed.
+    /// The next report after parking, and after waiting if that was allowed.
     pub(super) fn after_park(&mut self, slept: bool) -> Option<IsmReport> {
-        // What woke this side most likely rang. But what was heard on the way to sleep
-        // comes before anything heard now.
-        let heard = if slept { self.hear() } else { None };
-        heard.or_else(|| self.poll())
+        // What woke this side most likely rang. But a report that was queued while parking
+        // comes before any that is received now.
+        let signal = if slept { self.next_signal() } else { None };
+        signal.or_else(|| self.poll())
     }
 
-    /// Sleeps until there is something in a socket, which is then left there: what
-    /// rang is to be told first.
+    /// Waits until there is something in a socket, which is then left there: what rang is
+    /// reported first.
     fn sleep(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         let alarm = self.alarm.at();
         let until_alarm = alarm.map(|at| at.saturating_duration_since(Instant::now()));
@@ -108,22 +109,21 @@ impl Device {
         Ok(())
     }
 
-    /// Sets how long [`Self::wait`] looks at most before it sleeps; nothing at all
-    /// makes it sleep at once. At first it is 100 microseconds, or nothing on a
-    /// machine with one core.
-    pub fn look_at_most(&mut self, time: Duration) {
+    /// Sets how long [`Self::wait`] spins at most before it waits in the kernel; zero makes it do
+    /// so at once. The default is 100 microseconds, or zero on a machine with one core.
+    pub fn limit_spin(&mut self, time: Duration) {
         self.spin.limit(time);
     }
 
-    /// Looks at the bells as long as it may pay.
-    fn glance(&mut self, begin: Instant, timeout: Option<Duration>) -> Option<IsmReport> {
+    /// Polls the doorbells as long as that may pay.
+    fn spin_for_report(&mut self, begin: Instant, timeout: Option<Duration>) -> Option<IsmReport> {
         let budget = self.spin.begin().min(timeout.unwrap_or(Duration::MAX));
         if budget.is_zero() {
             return None;
         }
         let mut last = begin;
         loop {
-            for _ in 0..GLANCES {
+            for _ in 0..POLLS_PER_CLOCK {
                 if let Some(report) = self.poll() {
                     self.spin.found();
                     return Some(report);
@@ -142,43 +142,44 @@ impl Device {
         }
     }
 
-    /// Prepares for sleep: whether there is nothing to report, so that whoever sleeps
+    /// Prepares for a wait: whether there is nothing to report, so that a thread which waits
     /// until [`Self::as_fd`] is readable misses nothing. Any other call ends it.
     pub fn park(&mut self) -> bool {
         if !self.parked {
             self.parked = true;
             self.channels.iter().for_each(|(_, channel)| channel.park());
-            // So the peers ring again, too.
-            if std::mem::take(&mut self.attends) {
-                self.look_at_heads();
+            // Parking makes the peers ring again, too.
+            if std::mem::take(&mut self.suppresses_rings) {
+                self.poll_heads();
             }
         }
-        // What rang before the peer could see that this side sleeps wakes nobody.
+        // A ring before the peer could see that this side is parked causes no wake.
         if self.reports.is_empty() {
-            let heard = self.hear();
-            self.queue_signal(heard);
+            let signal = self.next_signal();
+            self.queue_signal(signal);
         }
         let asleep = self.reports.is_empty();
         if !asleep {
-            self.awake();
+            self.unpark();
         }
         asleep
     }
 
-    /// From now on somebody hears the descriptor at any time, and says so by
-    /// [`Device::heed`]: polls need not look at the sockets by themselves.
-    pub fn is_heard(&mut self) {
-        self.heard = true;
+    /// Declares that another poller waits for the descriptor all the time, and calls
+    /// [`Device::note_readable`] for each of its events: polls then need not read the sockets
+    /// unasked.
+    pub fn set_externally_polled(&mut self) {
+        self.externally_polled = true;
     }
 
-    /// The descriptor was readable: the next poll looks at the sockets.
-    pub fn heed(&mut self) {
-        self.heeds = self.heeds.wrapping_add(1);
+    /// Makes the next poll read the sockets: the descriptor was readable.
+    pub fn note_readable(&mut self) {
+        self.readable_events = self.readable_events.wrapping_add(1);
         self.unread = true;
     }
 
-    /// Has the next poll read the sockets: the descriptor was readable for a thread that is
-    /// not the one of [`Device::heed`], and does not know what the peers announced by other
+    /// Makes the next poll read the sockets: the descriptor was readable for a thread that is
+    /// not the one of [`Device::note_readable`], and does not know what the peers announced by other
     /// means.
     ///
     /// Everything is read, as an edge-triggered poller needs it; if not,
@@ -194,7 +195,7 @@ impl Device {
         self.unread
     }
 
-    /// Whether the end of a peer waits until [`Device::heed`] is called: the peer had offered
+    /// Whether the end of a peer waits until [`Device::note_readable`] is called: the peer had offered
     /// a DMB that it may have announced by other means.
     //= SHM-037
     #[must_use]
@@ -202,13 +203,13 @@ impl Device {
         self.channels.iter().any(|(_, at)| at.ended.is_some())
     }
 
-    /// Whether the device is parked, so that whatever happens wakes somebody.
+    /// Whether the device is parked, so that everything that happens wakes a thread.
     #[must_use]
     pub fn is_parked(&self) -> bool {
         self.parked
     }
 
-    pub(super) fn awake(&mut self) {
+    pub(super) fn unpark(&mut self) {
         if self.parked {
             self.parked = false;
             self.channels.iter().for_each(|(_, at)| at.unpark());
@@ -219,42 +220,49 @@ impl Device {
     #[inline]
     pub(super) fn next_report(&mut self) -> Option<IsmReport> {
         self.polls = self.polls.wrapping_add(1);
-        let due = !self.heard && self.polls.is_multiple_of(LOOK_EVERY);
+        let due = !self.externally_polled && self.polls.is_multiple_of(SOCKETS_EVERY);
         if due || self.parked || self.behind || self.unread || !self.reports.is_empty() {
             return self.next_of_all(due);
         }
-        self.hear()
+        self.next_signal()
     }
 
-    /// The same, if there may be more than what bells tell.
+    /// The next report, also of what the sockets or earlier polls brought.
     #[inline(never)]
     fn next_of_all(&mut self, due: bool) -> Option<IsmReport> {
         if self.parked {
-            // Whoever slept by other means was woken by something in a socket. Where the descriptor
+            // A thread that waited by other means was woken by something in a socket. Where the descriptor
             // is polled all the time, its poller reports that.
-            self.unread |= !self.heard && self.channels.iter().any(|(_, channel)| !channel.at_word);
-            self.awake();
+            self.unread |= !self.externally_polled
+                && self
+                    .channels
+                    .iter()
+                    .any(|(_, channel)| !channel.at_futex_word);
+            self.unpark();
         }
         if let Some(report) = self.next_waiting() {
             return Some(report);
         }
         if due || self.behind || self.unread {
-            // A poller that fails has nothing to tell; what fails for good shows in
-            // `wait`.
-            let _ = self.look();
+            // A poller that fails has nothing to report; a lasting failure shows in `wait`.
+            let _ = self.read_sockets();
         }
-        let heard = self.hear();
-        heard.or_else(|| self.next_waiting())
+        let signal = self.next_signal();
+        signal.or_else(|| self.next_waiting())
     }
 
-    /// The next DMB somebody rang for.
+    /// The report of the next ring, round-robin over the channels.
     #[inline]
-    fn hear(&mut self) -> Option<IsmReport> {
+    fn next_signal(&mut self) -> Option<IsmReport> {
         let used = self.channels.used();
         for _ in 0..used {
-            // The one after the last that was heard: no peer keeps the others unheard.
-            let index = if self.turn < used { self.turn } else { 0 };
-            self.turn = index + 1;
+            // The one after the last that rang: no peer keeps the others waiting.
+            let index = if self.next_channel < used {
+                self.next_channel
+            } else {
+                0
+            };
+            self.next_channel = index + 1;
             let Some((key, mut channel)) = self.channels.at_index_mut(index) else {
                 continue;
             };
@@ -295,8 +303,8 @@ impl Device {
         }
     }
 
-    /// Looks at the sockets.
-    fn look(&mut self) -> io::Result<()> {
+    /// Reads the sockets that are readable.
+    fn read_sockets(&mut self) -> io::Result<()> {
         self.unread = false;
         let drains = std::mem::replace(&mut self.drains, false);
         if let Some(key) = self.only_socket() {

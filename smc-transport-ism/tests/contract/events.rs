@@ -4,7 +4,7 @@ use smc_transport_ism::device::{
     DeviceEvent, EventKind, Gid128, IsmDevice, IsmError, IsmReport, VlanId,
 };
 
-use crate::lab::{Lab, cdc, joined, next, number, octets, quiet};
+use crate::lab::{Lab, bytes, cdc, joined, next, number, quiet};
 
 fn software(from: Gid128, code: u32, info: u64) -> IsmReport {
     let kind = EventKind::Software;
@@ -77,7 +77,7 @@ pub(crate) fn a_flood_of_events_is_refused_not_lost<L: Lab>() {
     assert_eq!(next(&mut two), software(a, 2, 0));
 }
 
-pub(crate) fn cve_2026_74690_exit_is_told_after_all_before_it<L: Lab>() {
+pub(crate) fn cve_2026_74690_exit_is_reported_after_all_before_it<L: Lab>() {
     //= CASE-C17 test
     let [mut leaving, mut two, mut three] = L::devices();
     let (gid, to) = (leaving.facts().gid, two.facts().gid);
@@ -110,7 +110,7 @@ pub(crate) fn cve_2026_74690_exit_is_told_after_all_before_it<L: Lab>() {
             .any(|at| matches!(at, IsmReport::Signalled { .. }))
     );
     assert_eq!(number(&two.read_cdc(dmb, 0).unwrap()), 77);
-    assert_eq!(&octets(&two, dmb, 16384)[32..42], b"last words");
+    assert_eq!(&bytes(&two, dmb, 16384)[32..42], b"last words");
 
     assert_eq!(
         two.move_data(towards, 0, 0, &[1]),
@@ -122,7 +122,7 @@ pub(crate) fn cve_2026_74690_exit_is_told_after_all_before_it<L: Lab>() {
     assert_eq!(
         next(&mut three),
         vanished(gid),
-        "the other peer hears it too"
+        "the other peer gets it too"
     );
     quiet(&mut three);
 }
@@ -156,24 +156,24 @@ pub(crate) fn exit_with_moves_in_flight<L: Lab>() {
         staying.register_dmb(4096, gid, None),
         Err(IsmError::Unreachable)
     );
-    assert_eq!(octets(&staying, mine, 16384), vec![0; 16384]);
+    assert_eq!(bytes(&staying, mine, 16384), vec![0; 16384]);
     staying.unregister_dmb(mine).unwrap();
     quiet(&mut staying);
 }
 
-pub(crate) fn nobody_is_there<L: Lab>() {
+pub(crate) fn a_peer_that_does_not_exist_is_unreachable<L: Lab>() {
     let [mut one] = L::devices();
-    let nobody = Gid128 {
+    let unknown = Gid128 {
         gid: 0x5555,
         ext: 0x5555,
     };
-    assert!(!one.query_reach(nobody, None));
+    assert!(!one.query_reach(unknown, None));
     assert_eq!(
-        one.register_dmb(4096, nobody, None),
+        one.register_dmb(4096, unknown, None),
         Err(IsmError::Unreachable)
     );
     assert_eq!(
-        one.signal_event(nobody, None, 0, 0),
+        one.signal_event(unknown, None, 0, 0),
         Err(IsmError::Unreachable)
     );
     quiet(&mut one);

@@ -10,7 +10,7 @@ pub(crate) trait Lab {
     /// Its device.
     type Device: IsmDevice;
     /// Whether it reports that a peer took a DMB back.
-    const TELLS_OF_WITHDRAWALS: bool;
+    const REPORTS_WITHDRAWALS: bool;
     /// Some devices, all on one machine.
     fn devices<const N: usize>() -> [Self::Device; N];
 }
@@ -20,7 +20,7 @@ pub(crate) struct InProcess;
 
 impl Lab for InProcess {
     type Device = in_process::Device;
-    const TELLS_OF_WITHDRAWALS: bool = true;
+    const REPORTS_WITHDRAWALS: bool = true;
 
     fn devices<const N: usize>() -> [Self::Device; N] {
         let machine = in_process::Machine::new(42);
@@ -42,7 +42,7 @@ pub(crate) struct Shared;
 #[cfg(target_os = "linux")]
 impl Lab for Shared {
     type Device = smc_transport_ism::shared::Device;
-    const TELLS_OF_WITHDRAWALS: bool = true;
+    const REPORTS_WITHDRAWALS: bool = true;
 
     fn devices<const N: usize>() -> [Self::Device; N] {
         let mut devices: [Self::Device; N] =
@@ -57,7 +57,7 @@ impl Lab for Shared {
     }
 }
 
-/// Polls a backend may need until it has looked everywhere.
+/// Polls a backend may need until it has polled everything.
 const PATIENCE: usize = 20_000;
 
 /// The next report, which must come.
@@ -112,9 +112,9 @@ pub(crate) fn number(cdc: &Cdc) -> u64 {
     u64::from_ne_bytes(cdc[8..16].try_into().unwrap())
 }
 
-/// All octets of a DMB.
-pub(crate) fn octets(device: &impl IsmDevice, dmb: Dmb, len: u32) -> Vec<u8> {
-    let mut octets = vec![0xaa; len as usize];
-    device.read(dmb, 0, &mut octets).unwrap();
-    octets
+/// All bytes of a DMB.
+pub(crate) fn bytes(device: &impl IsmDevice, dmb: Dmb, len: u32) -> Vec<u8> {
+    let mut bytes = vec![0xaa; len as usize];
+    device.read(dmb, 0, &mut bytes).unwrap();
+    bytes
 }

@@ -2,7 +2,7 @@
 
 use smc_transport_ism::device::{IsmDevice, IsmError};
 
-use crate::lab::{Lab, cdc, joined, octets};
+use crate::lab::{Lab, bytes, cdc, joined};
 
 const LEN: u32 = 16384;
 
@@ -36,7 +36,7 @@ pub(crate) fn moves_stay_inside_the_dmb<L: Lab>() {
         );
         assert_eq!(owner.read_cdc(dmb, offset), Err(IsmError::Bounds));
     }
-    assert!(octets(&owner, dmb, LEN).iter().all(|octet| *octet == 0));
+    assert!(bytes(&owner, dmb, LEN).iter().all(|byte| *byte == 0));
     assert_eq!(
         mover.move_data(remote, 0, LEN, &[]),
         Ok(()),
@@ -70,7 +70,7 @@ pub(crate) fn bug_dibs_lengths_are_added_in_64_bits<L: Lab>() {
         );
         assert_eq!(owner.read_cdc(dmb, offset & !7), Err(IsmError::Bounds));
     }
-    assert!(octets(&owner, dmb, LEN).iter().all(|octet| *octet == 0));
+    assert!(bytes(&owner, dmb, LEN).iter().all(|byte| *byte == 0));
 }
 
 pub(crate) fn cursors_keep_their_alignment<L: Lab>() {
@@ -106,7 +106,7 @@ pub(crate) fn elements_have_a_bound<L: Lab>() {
         );
     }
     crate::lab::quiet(&mut owner);
-    assert!(octets(&owner, dmb, LEN).iter().all(|octet| *octet == 0));
+    assert!(bytes(&owner, dmb, LEN).iter().all(|byte| *byte == 0));
 }
 
 pub(crate) fn octets_arrive_where_they_were_sent<L: Lab>() {
@@ -119,14 +119,14 @@ pub(crate) fn octets_arrive_where_they_were_sent<L: Lab>() {
             let source: Vec<u8> = (0..len).map(|at| at ^ round.wrapping_mul(37)).collect();
             mover.move_data(remote, 0, offset, &source).unwrap();
             model[offset as usize..][..source.len()].copy_from_slice(&source);
-            assert_eq!(octets(&owner, dmb, LEN), model);
+            assert_eq!(bytes(&owner, dmb, LEN), model);
         }
     }
     let long: Vec<u8> = (0..9000u32).map(|at| (at * 7 % 251) as u8).collect();
     for offset in [0, 5, 4095] {
         mover.move_data(remote, 0, offset, &long).unwrap();
         model[offset as usize..][..long.len()].copy_from_slice(&long);
-        assert_eq!(octets(&owner, dmb, LEN), model);
+        assert_eq!(bytes(&owner, dmb, LEN), model);
     }
 }
 
@@ -135,8 +135,8 @@ pub(crate) fn a_dmb_is_zero_when_announced<L: Lab>() {
     let [mut mover, mut owner] = L::devices();
     for round in 0..50 {
         let (dmb, _, remote) = joined(&mut mover, &mut owner, LEN);
-        let before = octets(&owner, dmb, LEN);
-        assert!(before.iter().all(|octet| *octet == 0), "round {round}");
+        let before = bytes(&owner, dmb, LEN);
+        assert!(before.iter().all(|byte| *byte == 0), "round {round}");
         mover
             .move_data(remote, 0, 0, &vec![0xff; LEN as usize])
             .unwrap();

@@ -17,7 +17,7 @@ pub(crate) struct Model;
 
 impl Lab for Model {
     type Device = Device<Function>;
-    const TELLS_OF_WITHDRAWALS: bool = false;
+    const REPORTS_WITHDRAWALS: bool = false;
 
     fn devices<const N: usize>() -> [Self::Device; N] {
         let machine = Rc::new(RefCell::new(Machine::default()));
@@ -76,31 +76,31 @@ fn refused() -> io::Error {
     io::Error::from_raw_os_error(5)
 }
 
-fn word(octets: &[u8], at: usize) -> u32 {
-    u32::from_be_bytes(octets[at..at + 4].try_into().unwrap())
+fn word(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap())
 }
 
-fn long(octets: &[u8], at: usize) -> u64 {
-    u64::from_be_bytes(octets[at..at + 8].try_into().unwrap())
+fn long(bytes: &[u8], at: usize) -> u64 {
+    u64::from_be_bytes(bytes[at..at + 8].try_into().unwrap())
 }
 
 impl PciAccess for Function {
-    fn store(&mut self, bar: u8, offset: u64, octets: &[u8]) -> io::Result<()> {
+    fn store(&mut self, bar: u8, offset: u64, bytes: &[u8]) -> io::Result<()> {
         assert!(
-            !octets.is_empty() && octets.len() <= PAGE as usize,
-            "{} octets",
-            octets.len()
+            !bytes.is_empty() && bytes.len() <= PAGE as usize,
+            "{} bytes",
+            bytes.len()
         );
         assert_eq!(
             offset / PAGE,
-            (offset + octets.len() as u64 - 1) / PAGE,
+            (offset + bytes.len() as u64 - 1) / PAGE,
             "crosses a page"
         );
         let mut machine = self.machine.borrow_mut();
         match bar {
-            MOVES => machine.store(self.gid, offset, octets),
+            MOVES => machine.store(self.gid, offset, bytes),
             COMMANDS => {
-                machine.command(self.gid, offset, octets);
+                machine.command(self.gid, offset, bytes);
                 Ok(())
             }
             _ => panic!("BAR {bar}"),
@@ -143,8 +143,8 @@ impl PciAccess for Function {
 }
 
 impl Machine {
-    /// A move: to whom the token says, if the DMB is for this function.
-    fn store(&mut self, from: u64, address: u64, octets: &[u8]) -> io::Result<()> {
+    /// A move: to the owner of the token, if the DMB is for this function.
+    fn store(&mut self, from: u64, address: u64, bytes: &[u8]) -> io::Result<()> {
         let token = address & !0xffff_ffff;
         let element = (address >> 24) as u32 & 0xff;
         let (signal, offset) = (address & (1 << 23) != 0, (address & 0x7f_ffff) as u32);
@@ -155,10 +155,10 @@ impl Machine {
             .find(|state| state.dmbs.contains_key(&token));
         let owner = owner.ok_or_else(refused)?;
         let dmb = &owner.dmbs[&token];
-        if dmb.peer != from || offset as usize + octets.len() > dmb.memory.len() {
+        if dmb.peer != from || offset as usize + bytes.len() > dmb.memory.len() {
             return Err(refused());
         }
-        dmb.memory.write(offset, octets).unwrap();
+        dmb.memory.write(offset, bytes).unwrap();
         if signal {
             let summary = owner.summary.as_ref().expect("registered before any DMB");
             let place = dmb.place;
@@ -174,19 +174,19 @@ impl Machine {
         Ok(())
     }
 
-    /// Octets of a command: the payload, then the header.
-    fn command(&mut self, from: u64, offset: u64, octets: &[u8]) {
+    /// Bytes of a command: the payload, then the header.
+    fn command(&mut self, from: u64, offset: u64, bytes: &[u8]) {
         let state = self.functions.get_mut(&from).expect("a function");
         state.command.resize(PAGE as usize, 0);
         if offset == 8 {
-            assert_eq!(octets.len() % 8, 0, "a payload of whole units");
-            state.command[8..8 + octets.len()].copy_from_slice(octets);
-            state.payload = octets.len();
+            assert_eq!(bytes.len() % 8, 0, "a payload of whole units");
+            state.command[8..8 + bytes.len()].copy_from_slice(bytes);
+            state.payload = bytes.len();
             return;
         }
-        assert_eq!((offset, octets.len()), (0, 8), "a header");
-        let (number, zero) = (word(octets, 0), &octets[4..6]);
-        let len = usize::from(u16::from_be_bytes([octets[6], octets[7]]));
+        assert_eq!((offset, bytes.len()), (0, 8), "a header");
+        let (number, zero) = (word(bytes, 0), &bytes[4..6]);
+        let len = usize::from(u16::from_be_bytes([bytes[6], bytes[7]]));
         let payload = std::mem::take(&mut state.payload);
         assert_eq!(
             (zero, len),
@@ -254,7 +254,11 @@ impl Machine {
                 state.dmbs.remove(&long(request, 0)).ok_or(NO)?;
             }
             0x0e => {
-                assert_eq!(word(request, 8), 1, "with an interrupt, or nobody looks");
+                assert_eq!(
+                    word(request, 8),
+                    1,
+                    "with an interrupt, or no driver reads it"
+                );
                 let (peer, code) = (long(request, 0), word(request, 12));
                 self.reach(from, peer, 0, 0)?;
                 let peer = self.functions.get_mut(&peer).ok_or(NO)?;
@@ -299,16 +303,16 @@ impl Machine {
         assert_eq!((memory.len(), len % 4096), (len as usize, 0));
         assert!(
             len <= 1 << 20 && (32..1920).contains(&place),
-            "{len} octets at {place}"
+            "{len} bytes at {place}"
         );
         assert!(
             state.dmbs.values().all(|dmb| dmb.place != place),
             "two DMBs at {place}"
         );
-        let mut octets = vec![1; len as usize];
-        memory.read(0, &mut octets).unwrap();
+        let mut bytes = vec![1; len as usize];
+        memory.read(0, &mut bytes).unwrap();
         assert!(
-            octets.iter().all(|octet| *octet == 0),
+            bytes.iter().all(|byte| *byte == 0),
             "zero before it is announced"
         );
         state.dmbs.insert(

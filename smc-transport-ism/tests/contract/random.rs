@@ -2,7 +2,7 @@
 
 use smc_transport_ism::device::{Dmb, IsmDevice, IsmError, IsmReport, RemoteDmb};
 
-use crate::lab::{Lab, cdc, next, number, octets};
+use crate::lab::{Lab, bytes, cdc, next, number};
 
 const LEN: u32 = 8192;
 
@@ -12,10 +12,10 @@ struct Known {
     owner: usize,
     mover: usize,
     remote: RemoteDmb,
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     /// The number of the last signalled CDC message, and of the last one reported.
     signalled: u64,
-    told: u64,
+    reported: u64,
 }
 
 /// Numbers that look random, the same each time (xorshift64*).
@@ -66,7 +66,7 @@ fn run<L: Lab>(mut numbers: Numbers) {
                 devices[at.mover]
                     .move_data(at.remote, 0, offset as u32, &source)
                     .unwrap();
-                at.octets[offset..][..source.len()].copy_from_slice(&source);
+                at.bytes[offset..][..source.len()].copy_from_slice(&source);
             }
             6 | 7 if !known.is_empty() => {
                 let pick = numbers.below(known.len());
@@ -75,7 +75,7 @@ fn run<L: Lab>(mut numbers: Numbers) {
                 devices[at.mover]
                     .move_cdc(at.remote, 0, 0, &cdc(step), signal)
                     .unwrap();
-                at.octets[..32].copy_from_slice(&cdc(step));
+                at.bytes[..32].copy_from_slice(&cdc(step));
                 at.signalled = if signal { step } else { at.signalled };
             }
             _ => {
@@ -92,12 +92,12 @@ fn run<L: Lab>(mut numbers: Numbers) {
     }
     for at in &known {
         assert!(
-            at.told >= at.signalled,
-            "told {} of {}",
-            at.told,
+            at.reported >= at.signalled,
+            "reported {} of {}",
+            at.reported,
             at.signalled
         );
-        assert_eq!(octets(&devices[at.owner], at.dmb, LEN), at.octets);
+        assert_eq!(bytes(&devices[at.owner], at.dmb, LEN), at.bytes);
     }
 }
 
@@ -118,15 +118,15 @@ fn join<D: IsmDevice>(
     };
     let from = devices[owner].facts().gid;
     let remote = devices[mover].attach_dmb(from, token, LEN).unwrap();
-    let octets = vec![0; LEN as usize];
+    let bytes = vec![0; LEN as usize];
     Known {
         dmb,
         owner,
         mover,
         remote,
-        octets,
+        bytes,
         signalled: 0,
-        told: 0,
+        reported: 0,
     }
 }
 
@@ -143,6 +143,6 @@ fn take(device: usize, report: Option<IsmReport>, known: &mut [Known]) {
         .iter_mut()
         .find(|at| at.owner == device && at.dmb == dmb)
         .expect("no DMB that is gone");
-    assert_eq!((mask, &cdc[..]), (0x8000, &at.octets[..32]));
-    at.told = number(&cdc);
+    assert_eq!((mask, &cdc[..]), (0x8000, &at.bytes[..32]));
+    at.reported = number(&cdc);
 }

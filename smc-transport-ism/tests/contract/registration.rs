@@ -4,7 +4,7 @@ use smc_transport_ism::device::{
     DmbToken, Gid128, IsmDevice, IsmError, IsmReport, MAX_DMB_LEN, VlanId,
 };
 
-use crate::lab::{Lab, cdc, joined, next, octets, quiet, registered};
+use crate::lab::{Lab, bytes, cdc, joined, next, quiet, registered};
 
 pub(crate) fn lengths_a_dmb_can_have<L: Lab>() {
     let [mut owner, peer] = L::devices();
@@ -25,7 +25,7 @@ pub(crate) fn lengths_a_dmb_can_have<L: Lab>() {
     }
     for len in [4096, 16384, 3 * 4096, most] {
         let (dmb, _) = registered(&mut owner, &peer, len);
-        assert_eq!(octets(&owner, dmb, len).len(), len as usize);
+        assert_eq!(bytes(&owner, dmb, len).len(), len as usize);
     }
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn a_third_party_is_refused<L: Lab>() {
     let (other, token) = registered(&mut owner, &third, 16384);
     refused(&mut mover, &owner, token);
     for dmb in [dmb, other] {
-        assert_eq!(octets(&owner, dmb, 16384), vec![0; 16384]);
+        assert_eq!(bytes(&owner, dmb, 16384), vec![0; 16384]);
     }
     quiet(&mut owner);
 }
@@ -73,18 +73,18 @@ pub(crate) fn unknown_tokens_are_refused<L: Lab>() {
             refused(&mut mover, &owner, DmbToken(near));
         }
     }
-    let nobody = Gid128 {
+    let unknown = Gid128 {
         gid: 0x5555,
         ext: 0x5555,
     };
     assert_eq!(
-        mover.attach_dmb(nobody, token, 16384),
+        mover.attach_dmb(unknown, token, 16384),
         Err(IsmError::Unreachable)
     );
-    assert_eq!(octets(&owner, dmb, 16384), vec![0; 16384]);
+    assert_eq!(bytes(&owner, dmb, 16384), vec![0; 16384]);
 }
 
-/// A DMB of 16384 octets is not attached as one of more; where attaching is not known, a
+/// A DMB of 16384 bytes is not attached as one of more; where attaching is not known, a
 /// move beyond its end is refused.
 #[track_caller]
 fn longer_than_it_is(mover: &mut impl IsmDevice, owner: Gid128, token: DmbToken) {
@@ -105,7 +105,7 @@ fn longer_than_it_is(mover: &mut impl IsmDevice, owner: Gid128, token: DmbToken)
     }
 }
 
-pub(crate) fn lengths_are_as_the_peer_says_or_less<L: Lab>() {
+pub(crate) fn lengths_are_as_the_peer_announces_or_less<L: Lab>() {
     let [mut mover, mut owner] = L::devices();
     let (dmb, token) = registered(&mut owner, &mover, 16384);
     let from = owner.facts().gid;
@@ -126,7 +126,7 @@ pub(crate) fn lengths_are_as_the_peer_says_or_less<L: Lab>() {
         Err(IsmError::Bounds)
     );
     assert_eq!(mover.move_data(remote, 0, 8190, &[1; 2]), Ok(()));
-    assert_eq!(octets(&owner, dmb, 16384)[8190..8193], [1, 1, 0]);
+    assert_eq!(bytes(&owner, dmb, 16384)[8190..8193], [1, 1, 0]);
 }
 
 pub(crate) fn tokens_work_only_once_reported<L: Lab>() {
@@ -141,20 +141,20 @@ pub(crate) fn tokens_work_only_once_reported<L: Lab>() {
     assert!(matches!(next(&mut owner), IsmReport::Signalled { dmb, .. } if dmb == later));
 }
 
-pub(crate) fn a_dmb_taken_back_is_told_behind_what_was_done_before<L: Lab>() {
+pub(crate) fn a_dmb_taken_back_is_reported_behind_what_was_done_before<L: Lab>() {
     //= SHM-035 test
     //= D-059 test
     let [mut mover, mut owner] = L::devices();
-    // Both write to each other; the owner says its last word and takes its DMB back.
+    // Both write to each other; the owner sends its last message and takes its DMB back.
     let (dmb, _, remote) = joined(&mut mover, &mut owner, 16384);
     let (back, _, other) = joined(&mut owner, &mut mover, 16384);
     owner.move_cdc(other, 0, 0, &cdc(9), true).unwrap();
     owner.unregister_dmb(dmb).unwrap();
     assert!(matches!(next(&mut mover), IsmReport::Signalled { dmb, .. } if dmb == back));
     // A device without that report finds out when it writes.
-    let told = (0..20_000).find_map(|_| mover.poll());
-    assert!([None, Some(IsmReport::Withdrawn { remote })].contains(&told));
-    assert!(told.is_some() || !L::TELLS_OF_WITHDRAWALS);
+    let report = (0..20_000).find_map(|_| mover.poll());
+    assert!([None, Some(IsmReport::Withdrawn { remote })].contains(&report));
+    assert!(report.is_some() || !L::REPORTS_WITHDRAWALS);
     crate::lab::quiet(&mut mover);
     assert!(mover.move_cdc(remote, 0, 0, &cdc(1), true).is_err());
     mover.detach_dmb(remote).unwrap();
@@ -163,7 +163,7 @@ pub(crate) fn a_dmb_taken_back_is_told_behind_what_was_done_before<L: Lab>() {
     owner.unregister_dmb(dmb).unwrap();
     mover.detach_dmb(remote).unwrap();
     crate::lab::quiet(&mut mover);
-    assert_eq!(octets(&mover, back, 16384)[..32], cdc(9));
+    assert_eq!(bytes(&mover, back, 16384)[..32], cdc(9));
 }
 
 pub(crate) fn nothing_works_on_what_is_gone<L: Lab>() {
@@ -198,7 +198,7 @@ pub(crate) fn dmbs_run_out_and_come_back<L: Lab>() {
     let mut all = Vec::new();
     for _ in 0..most {
         all.push(registered(&mut owner, &mover, 4096));
-        // What the mover does not look at fills some backends' channels.
+        // What the mover does not poll fills some backends' channels.
         for _ in 0..10 {
             assert_eq!(mover.poll(), None);
         }
@@ -222,7 +222,7 @@ pub(crate) fn attaching_twice_is_two_attachments<L: Lab>() {
     assert_ne!(one, two);
     mover.detach_dmb(one).unwrap();
     mover.move_data(two, 0, 100, b"still").unwrap();
-    assert_eq!(&octets(&owner, dmb, 16384)[100..105], b"still");
+    assert_eq!(&bytes(&owner, dmb, 16384)[100..105], b"still");
 }
 
 pub(crate) fn vlans_are_joined_and_left<L: Lab>() {
@@ -236,7 +236,7 @@ pub(crate) fn vlans_are_joined_and_left<L: Lab>() {
     assert_eq!(one.del_vlan(vlan), Err(IsmError::Vlan), "not joined");
     assert!(!one.query_reach(gid, Some(vlan)));
     if one.add_vlan(vlan).is_err() {
-        return; // A device without VLANs says so and reaches no peer on one.
+        return; // A device without VLANs reports that and reaches no peer on one.
     }
     assert!(
         !one.query_reach(gid, Some(vlan)),

@@ -2,17 +2,17 @@
 
 use smc_transport_ism::device::{CDC_LEN, IsmDevice, IsmReport};
 
-use crate::lab::{Lab, cdc, joined, next, number, octets, quiet, registered};
+use crate::lab::{Lab, bytes, cdc, joined, next, number, quiet, registered};
 
 const LEN: u32 = 16384;
 
-pub(crate) fn who_is_signalled_sees_what_was_moved<L: Lab>() {
+pub(crate) fn a_signalled_peer_sees_what_was_moved<L: Lab>() {
     let [mut mover, mut owner] = L::devices();
     let (dmb, _, remote) = joined(&mut mover, &mut owner, LEN);
     for round in 1..=200u64 {
-        let octet = round as u8;
-        mover.move_data(remote, 0, 32, &[octet; 5000]).unwrap();
-        mover.move_data(remote, 0, 5032, &[octet; 100]).unwrap();
+        let byte = round as u8;
+        mover.move_data(remote, 0, 32, &[byte; 5000]).unwrap();
+        mover.move_data(remote, 0, 5032, &[byte; 100]).unwrap();
         mover.move_cdc(remote, 0, 0, &cdc(round), true).unwrap();
         let IsmReport::Signalled { dmb: of, mask, cdc } = next(&mut owner) else {
             panic!()
@@ -20,15 +20,15 @@ pub(crate) fn who_is_signalled_sees_what_was_moved<L: Lab>() {
         assert_eq!((of, mask, number(&cdc)), (dmb, 0x8000, round));
         assert_eq!(owner.read_cdc(dmb, 0), Ok(cdc));
         assert!(
-            octets(&owner, dmb, LEN)[32..5132]
+            bytes(&owner, dmb, LEN)[32..5132]
                 .iter()
-                .all(|at| *at == octet)
+                .all(|at| *at == byte)
         );
     }
     quiet(&mut owner);
 }
 
-pub(crate) fn signals_are_told_once_or_more<L: Lab>() {
+pub(crate) fn signals_are_reported_once_or_more<L: Lab>() {
     let [mut mover, mut owner] = L::devices();
     let (dmb, _, remote) = joined(&mut mover, &mut owner, LEN);
     for burst in [1, 2, 3, 100] {
@@ -36,12 +36,12 @@ pub(crate) fn signals_are_told_once_or_more<L: Lab>() {
             mover.move_cdc(remote, 0, 0, &cdc(round), true).unwrap();
         }
         let mut last = 0;
-        let mut told = 0;
+        let mut reported = 0;
         while let Some(IsmReport::Signalled { cdc, .. }) = (0..20_000).find_map(|_| owner.poll()) {
-            (last, told) = (number(&cdc), told + 1);
+            (last, reported) = (number(&cdc), reported + 1);
         }
-        assert!(told >= 1 && told <= burst, "{told} of {burst}");
-        assert_eq!(last, burst, "the last one is told last");
+        assert!(reported >= 1 && reported <= burst, "{reported} of {burst}");
+        assert_eq!(last, burst, "the last one is reported last");
         assert_eq!(number(&owner.read_cdc(dmb, 0).unwrap()), burst);
     }
 }
@@ -55,7 +55,7 @@ pub(crate) fn no_signal_without_asking<L: Lab>() {
     assert_eq!(number(&owner.read_cdc(dmb, 0).unwrap()), 9);
 }
 
-pub(crate) fn elements_are_told_apart<L: Lab>() {
+pub(crate) fn elements_are_distinct<L: Lab>() {
     let [mut mover, mut owner] = L::devices();
     let (_, _, remote) = joined(&mut mover, &mut owner, LEN);
     for element in 0..mover.facts().elements {
@@ -90,12 +90,12 @@ pub(crate) fn cve_2026_74513_moves_in_flight_harm_no_later_dmb<L: Lab>() {
         mover.move_data(remote, 0, 0, &[0xff; 512]).unwrap();
         owner.unregister_dmb(dmb).unwrap();
         let (later, token) = registered(&mut owner, &mover, LEN);
-        // The mover has not looked since: some backends let it write on, into nothing.
+        // The mover has not polled since: some backends let it write on, into nothing.
         for _ in 0..3 {
             let _ = mover.move_data(remote, 0, 0, &[0xff; LEN as usize]);
             let _ = mover.move_cdc(remote, 0, 0, &cdc(7), true);
         }
-        assert!(octets(&owner, later, LEN).iter().all(|octet| *octet == 0));
+        assert!(bytes(&owner, later, LEN).iter().all(|byte| *byte == 0));
         quiet(&mut owner);
         let fresh = mover.attach_dmb(owner.facts().gid, token, LEN).unwrap();
         mover.move_cdc(fresh, 0, 0, &cdc(8), true).unwrap();
@@ -109,7 +109,7 @@ pub(crate) fn cve_2026_74513_moves_in_flight_harm_no_later_dmb<L: Lab>() {
     }
 }
 
-pub(crate) fn many_dmbs_are_all_heard<L: Lab>() {
+pub(crate) fn many_dmbs_are_all_reported<L: Lab>() {
     let [mut mover, mut owner] = L::devices();
     let count = owner.facts().max_dmbs.min(600) as usize;
     let all: Vec<_> = (0..count)
@@ -141,10 +141,10 @@ pub(crate) fn a_head_is_new_only_once<L: Lab>() {
         mover.move_cdc(remote, 0, 0, &cdc(round), true).unwrap();
         let mut head = [0xff; CDC_LEN];
         // Some backends only report.
-        if owner.look(dmb, &mut head) {
+        if owner.poll_head(dmb, &mut head) {
             assert_eq!(head, cdc(round));
         }
-        assert!(!owner.look(dmb, &mut head), "nothing was moved since");
+        assert!(!owner.poll_head(dmb, &mut head), "nothing was moved since");
         assert!(matches!(next(&mut owner), IsmReport::Signalled { .. }));
     }
 }

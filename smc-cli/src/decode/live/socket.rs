@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
-/// Octets of the largest frame that is taken whole: more than a segment of TCP that the
+/// Bytes of the largest frame that is taken whole: more than a segment of TCP that the
 /// kernel or a device has put together.
 const LARGEST: usize = 256 << 10;
-/// Octets that wait to be read: some milliseconds of a fast interface.
+/// Bytes that wait to be read: some milliseconds of a fast interface.
 const ROOM: usize = 32 << 20;
-/// Octets of what the kernel says about a frame.
+/// Bytes of the kernel's control data about a frame.
 const CONTROL: usize = 256;
 /// The type of a frame with a VLAN tag.
 const VLAN: u16 = 0x8100;
@@ -20,10 +20,10 @@ const VLAN: u16 = 0x8100;
 /// A packet socket of one interface or of all.
 pub(super) struct Socket(OwnedFd);
 
-/// A frame, and what the kernel says about it.
+/// A frame, and the kernel's control data about it.
 pub(super) struct Packet {
     pub(super) bytes: Vec<u8>,
-    /// Octets that it had.
+    /// Length of the frame in bytes.
     pub(super) length: u32,
     /// Since 1970, if the kernel noted it.
     pub(super) time: Option<Duration>,
@@ -103,7 +103,7 @@ impl Socket {
     /// The type of the interface's hardware.
     pub(super) fn hardware(&self) -> io::Result<u16> {
         let (mut address, mut size) = (nowhere(), ADDRESS);
-        // SAFETY: the kernel writes at most `size` octets, which the address has.
+        // SAFETY: the kernel writes at most `size` bytes, which the address has.
         let named = unsafe {
             libc::getsockname(self.0.as_raw_fd(), (&raw mut address).cast(), &raw mut size)
         };
@@ -130,7 +130,7 @@ impl Socket {
         message.msg_iovlen = 1;
         message.msg_control = control.0.as_mut_ptr().cast();
         message.msg_controllen = CONTROL as _;
-        // SAFETY: all buffers live during the call and have the sizes that the header says.
+        // SAFETY: all buffers live during the call and have the sizes that the header states.
         let length =
             unsafe { libc::recvmsg(self.0.as_raw_fd(), &raw mut message, libc::MSG_TRUNC) };
         let length = usize::try_from(length).map_err(|_| io::Error::last_os_error())?;
@@ -155,7 +155,7 @@ impl Socket {
             tp_drops: 0,
         };
         let mut size = size_of::<libc::tpacket_stats>() as libc::socklen_t;
-        // SAFETY: the kernel writes at most `size` octets, which the value has.
+        // SAFETY: the kernel writes at most `size` bytes, which the value has.
         let got = unsafe {
             libc::getsockopt(
                 self.0.as_raw_fd(),
@@ -191,7 +191,7 @@ fn notes(message: &libc::msghdr) -> (Option<Duration>, Option<[u8; 4]>) {
             |size: usize| unsafe { libc::CMSG_LEN(size as _) } as usize <= header.cmsg_len as usize;
         match (header.cmsg_level, header.cmsg_type) {
             (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) if has(size_of::<libc::timespec>()) => {
-                // SAFETY: the message has as many octets; they may lie anywhere.
+                // SAFETY: the message has as many bytes; they may lie anywhere.
                 let of: libc::timespec = unsafe { data.cast::<libc::timespec>().read_unaligned() };
                 let seconds = u64::try_from(of.tv_sec).ok();
                 let nanos = u32::try_from(of.tv_nsec)

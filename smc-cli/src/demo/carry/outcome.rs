@@ -15,7 +15,7 @@ use crate::output::Failure;
 /// What a run was.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Octets that the source had.
+    /// Bytes that the source had.
     pub bytes: u64,
     /// SHA-256 of the source, of what the server read and of what came back.
     pub sha256: [[u8; 32]; 3],
@@ -23,13 +23,13 @@ pub struct Outcome {
     pub seconds: f64,
     /// Virtual seconds from opening the connection to the end.
     pub virtual_seconds: f64,
-    /// Virtual seconds from the first octet to the last one that came back.
+    /// Virtual seconds from the first byte to the last one that came back.
     pub transfer_seconds: f64,
     /// Messages that arrived, each once.
     pub tally: Tally,
     /// Messages on the wires beside these: repeated, lost or refused.
     pub not_accepted: Tally,
-    /// Octets that came back to the client.
+    /// Bytes that came back to the client.
     pub back: u64,
     /// Why the transfer ended early.
     pub failure: Option<String>,
@@ -52,7 +52,7 @@ impl Outcome {
         sent == there && sent == back
     }
 
-    /// Octets of the source as 10^9 bits in each real second.
+    /// Bytes of the source as 10^9 bits in each real second.
     #[must_use]
     pub fn gbit_per_s(&self) -> f64 {
         rate(self.bytes, self.seconds)
@@ -65,9 +65,9 @@ impl Outcome {
     }
 }
 
-fn rate(octets: u64, seconds: f64) -> f64 {
+fn rate(bytes: u64, seconds: f64) -> f64 {
     if seconds > 0.0 {
-        octets as f64 * 8e-9 / seconds
+        bytes as f64 * 8e-9 / seconds
     } else {
         0.0
     }
@@ -118,7 +118,7 @@ impl Run<'_> {
                 )));
             }
         }
-        let first = self.first_octet.unwrap_or(self.last_octet);
+        let first = self.first_byte.unwrap_or(self.last_byte);
         let stalls = |end: usize| statistics.get(end).map_or(0, |s| s.window_stalls);
         let failovers = |end: usize| statistics.get(end).map_or(0, |s| s.failovers);
         Ok(Outcome {
@@ -126,7 +126,7 @@ impl Run<'_> {
             sha256: self.digests.map(|digest| digest.finalize().into()),
             seconds,
             virtual_seconds: self.simulation.now().as_nanos() as f64 * 1e-9,
-            transfer_seconds: self.last_octet.since(first).as_secs_f64(),
+            transfer_seconds: self.last_byte.since(first).as_secs_f64(),
             tally,
             not_accepted,
             back: self.back,

@@ -1,10 +1,10 @@
-//! How a run is made, and to whom it is shown.
+//! Settings of a run, and where its progress is shown.
 
 use smc_proto::version::SmcVersion;
 use smc_proto::wire::types::BufferSize;
 use smc_transport_sim::tcp::SmcOption;
 
-/// Where octets arrive.
+/// Where bytes arrive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
     /// At the server.
@@ -13,7 +13,7 @@ pub enum Place {
     Client,
 }
 
-/// What carries the octets.
+/// What carries the bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Carrier {
     /// RDMA between RNICs.
@@ -45,7 +45,7 @@ pub struct Setup {
     pub ring: BufferSize,
     /// Whose SYN has the SMC option.
     pub option: SmcOption,
-    /// What carries the octets.
+    /// What carries the bytes.
     pub carrier: Carrier,
     /// RNICs of each host, 1 to 8.
     pub rnics: u8,
@@ -76,6 +76,6 @@ impl Default for Setup {
 pub struct Hooks<'a> {
     /// Called with the number of bytes that are back, now and then.
     pub progress: &'a mut dyn FnMut(u64),
-    /// Sees what an application read, and may change it before it is looked at.
+    /// Sees what an application read, and may change it before it is checked.
     pub on_read: &'a mut dyn FnMut(Place, &mut [u8]),
 }

@@ -1,4 +1,4 @@
-//! Octets from the client to the server and back.
+//! Bytes from the client to the server and back.
 
 use sha2::Digest;
 
@@ -28,7 +28,7 @@ impl Run<'_> {
             }
             if self.simulation.now() > progress.after(PATIENCE) {
                 let (back, bytes) = (self.back, self.bytes);
-                let text = format!("the transfer stalled with {back} octets back of {bytes} sent");
+                let text = format!("the transfer stalled with {back} bytes back of {bytes} sent");
                 return Err(problem(&text));
             }
             self.step()?;
@@ -56,7 +56,7 @@ impl Run<'_> {
             let [sent, ..] = &mut self.digests;
             sent.update(&piece);
             self.sent_all = piece.is_empty();
-            self.first_octet.get_or_insert(self.simulation.now());
+            self.first_byte.get_or_insert(self.simulation.now());
             if !self.sent_all
                 && let Some(app) = self.simulation.app_mut(client)
             {
@@ -94,11 +94,11 @@ impl Run<'_> {
             return false;
         };
         if news {
-            let mut octets = app.take_received();
-            (hooks.on_read)(Place::Server, &mut octets);
+            let mut bytes = app.take_received();
+            (hooks.on_read)(Place::Server, &mut bytes);
             let [_, there, _] = &mut self.digests;
-            there.update(&octets);
-            app.write_owned(octets);
+            there.update(&bytes);
+            app.write_owned(bytes);
         }
         app.pause(full);
         if app.is_at_end() {
@@ -117,12 +117,12 @@ impl Run<'_> {
         if !news {
             return false;
         }
-        let mut octets = self.simulation.read(client);
-        (hooks.on_read)(Place::Client, &mut octets);
+        let mut bytes = self.simulation.read(client);
+        (hooks.on_read)(Place::Client, &mut bytes);
         let [_, _, back] = &mut self.digests;
-        back.update(&octets);
-        self.back += octets.len() as u64;
-        self.last_octet = self.simulation.now();
+        back.update(&bytes);
+        self.back += bytes.len() as u64;
+        self.last_byte = self.simulation.now();
         (hooks.progress)(self.back);
         true
     }

@@ -8,7 +8,7 @@ use smc_transport_sim::fault::{Ends, Fault, FaultAction, PortSelector, Trigger};
 
 use super::{Run, lock};
 use crate::demo::links::{LinkState, NAMES, Note};
-use crate::demo::rung::Mood;
+use crate::demo::rung::Effect;
 use crate::demo::script::{Act, Death};
 use crate::output::{Failure, size};
 
@@ -21,7 +21,7 @@ const LONGEST: Duration = Duration::from_millis(50);
 const AFTERMATH: Duration = Duration::from_secs(10);
 
 impl Run<'_> {
-    /// Looks what became of links.
+    /// Observes the outcome of links.
     pub(super) fn follow_links(&mut self) {
         let mut notes = Vec::new();
         self.links.follow(&mut self.simulation, &mut notes);
@@ -35,7 +35,7 @@ impl Run<'_> {
         }
     }
 
-    /// Octets came back: lets happen what is due. What follows from one act comes
+    /// Bytes came back: lets happen what is due. What follows from one act comes
     /// first, then the next one, in the middle of the data again. True if the
     /// applications rested meanwhile.
     pub(super) fn act(&mut self) -> Result<bool, Failure> {
@@ -72,7 +72,7 @@ impl Run<'_> {
         latest.max(self.acted).after(CALM)
     }
 
-    /// Applications rest until links are not being added or deleted.
+    /// Whether applications pause until no link is being added or deleted.
     fn until_calm(&mut self) -> Result<(), Failure> {
         let deadline = self.simulation.now().after(LONGEST);
         while !self.is_calm() && self.simulation.now() < deadline {
@@ -134,7 +134,7 @@ impl Run<'_> {
             life.died = Some((now, of.clone()));
         }
         let text = format!("✗ link {number} dies: {text}");
-        self.note(Note::new(now, number, Mood::Bad, text));
+        self.note(Note::new(now, number, Effect::Bad, text));
         let trigger = Trigger::At(now);
         let host = self.hosts.get(end).copied();
         self.simulation.fabric().add_fault(Fault {
@@ -148,7 +148,7 @@ impl Run<'_> {
     fn revive(&mut self) {
         let now = self.simulation.now();
         let text = "✓ all ports are up again".to_owned();
-        self.note(Note::general(now, Mood::Good, text));
+        self.note(Note::general(now, Effect::Good, text));
         self.simulation.fabric().restore_ports();
     }
 
@@ -173,7 +173,7 @@ impl Run<'_> {
         Some(text)
     }
 
-    /// Notes how ends of the connection broke that had not when this was told
+    /// Notes how ends of the connection broke that had not when this was called
     /// before; those that did.
     fn tell_ends(&self, before: [Option<CloseReason>; 2]) -> [Option<CloseReason>; 2] {
         let now = self.simulation.now();
@@ -184,7 +184,7 @@ impl Run<'_> {
         for ((name, before), reason) in NAMES.iter().zip(before).zip(reasons) {
             if let (None, Some(reason)) = (before, reason) {
                 let text = format!("✗ the {name}'s connection ends: {reason}");
-                self.note(Note::general(now, Mood::Bad, text));
+                self.note(Note::general(now, Effect::Bad, text));
             }
         }
         reasons

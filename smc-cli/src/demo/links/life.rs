@@ -3,14 +3,14 @@
 use smc_proto::time::Instant;
 use smc_proto::wire::types::Gid;
 
-use crate::demo::rung::Mood;
+use crate::demo::rung::Effect;
 
 /// The life of a link.
 #[derive(Clone, Debug)]
 pub struct LinkLife {
     /// Its number, the same at both ends.
     pub number: u8,
-    /// Where it begins at the client and at the server, as far as they said so.
+    /// Where it begins at the client and at the server, as far as they announced that.
     pub ends: [Option<LinkEnd>; 2],
     /// Whether it came up on an RNIC that another link uses.
     pub asymmetric: bool,
@@ -59,12 +59,12 @@ impl LinkState {
 pub(in crate::demo) struct Note {
     pub(in crate::demo) at: Instant,
     pub(in crate::demo) link: Option<u8>,
-    pub(in crate::demo) mood: Mood,
+    pub(in crate::demo) mood: Effect,
     pub(in crate::demo) text: String,
 }
 
 impl Note {
-    pub(in crate::demo) const fn new(at: Instant, link: u8, mood: Mood, text: String) -> Self {
+    pub(in crate::demo) const fn new(at: Instant, link: u8, mood: Effect, text: String) -> Self {
         let link = Some(link);
         Self {
             at,
@@ -75,7 +75,7 @@ impl Note {
     }
 
     /// About no link.
-    pub(in crate::demo) const fn general(at: Instant, mood: Mood, text: String) -> Self {
+    pub(in crate::demo) const fn general(at: Instant, mood: Effect, text: String) -> Self {
         let link = None;
         Self {
             at,

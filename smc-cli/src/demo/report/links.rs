@@ -33,17 +33,17 @@ pub(super) fn table(links: &[LinkLife]) -> Table {
             None => "-".to_owned(),
         });
         let state = link.state.name();
-        let (until, mut story) = match &link.died {
+        let (until, mut outcome) = match &link.died {
             Some((at, of)) if of == state => (milliseconds(*at), state.to_owned()),
             Some((at, of)) => (milliseconds(*at), format!("{state}, {of}")),
             None => ("the end".to_owned(), state.to_owned()),
         };
         if link.asymmetric {
-            story.push_str(" (asymmetric)");
+            outcome.push_str(" (asymmetric)");
         }
         let up = link.up_at.map_or_else(|| "-".to_owned(), milliseconds);
         let number = link.number.to_string();
-        table.add_row([number, client, server, up, until, story]);
+        table.add_row([number, client, server, up, until, outcome]);
     }
     table
 }

@@ -1,4 +1,4 @@
-//! What the headers of an ELF file say. The file is anybody's: all of it is validated by
+//! Headers of an ELF file. Any user may have written the file: all of it is validated by
 //! the crate `object`, and nothing is read but headers, notes and the linker's name.
 
 use std::fs::File;

@@ -19,13 +19,13 @@ use crate::output::Failure;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long the server may wait for the streams of others before it begins.
 const BEGINNING: Duration = Duration::from_secs(40);
-/// Longest test that ends by octets.
+/// Longest test that ends by bytes.
 const LONGEST: Duration = Duration::from_secs(86_400);
 /// Seconds of a test, if nothing else ends it.
 const SECONDS: f64 = 10.0;
-/// Octets of a write.
+/// Bytes of a write.
 const LENGTH: u32 = 128 << 10;
-/// Octets of a message that goes there and back.
+/// Bytes of a message that goes there and back.
 const MESSAGE: u32 = 64;
 
 /// A test that has ended.
@@ -194,7 +194,7 @@ fn senseless(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, sentence)
 }
 
-/// Whether every stream ended as it should, and every octet arrived.
+/// Whether every stream ended as it should, and every byte arrived.
 fn verdict(server: &str, ended: &Ended) -> Result<(), Failure> {
     let sides = [(&ended.here, "here"), (&ended.there, "at the server")];
     for (counted, side) in sides {
@@ -210,7 +210,7 @@ fn verdict(server: &str, ended: &Ended) -> Result<(), Failure> {
     match differs.next() {
         None => Ok(()),
         Some((here, there)) => Err(Failure::Problem(format!(
-            "{server}: the two ends counted {} and {} octets of a stream",
+            "{server}: the two ends counted {} and {} bytes of a stream",
             here.octets, there.octets
         ))),
     }

@@ -75,7 +75,7 @@ pub(super) struct Times {
 }
 
 impl Times {
-    /// Those of several threads together.
+    /// Merges the histograms of several threads.
     pub(super) fn of_all(all: impl IntoIterator<Item = Self>) -> Self {
         let none = Self {
             shortest: u64::MAX,

@@ -58,7 +58,7 @@ pub(super) fn object(server: SocketAddr, ended: &Ended, parts: &[Part], facts: &
     })
 }
 
-/// Octets of a time.
+/// Bytes of a time.
 fn amount(octets: u64, from: Duration, to: Duration) -> Map<String, Value> {
     let time = to.saturating_sub(from);
     let mut fields = Map::new();

@@ -12,21 +12,21 @@ use crate::output::{Failure, Fields, reason};
 
 use super::times::Times;
 
-/// What the first octet of a connection asks of the server.
+/// What the first byte of a connection asks of the server.
 const STREAM: u8 = b's';
 const ECHO: u8 = b'e';
 const NOTHING: u8 = b'n';
 
-/// Octets of a write while streaming.
+/// Bytes of a write while streaming.
 const CHUNK: usize = 64 << 10;
 
 /// What was measured over one transport.
 struct Figures {
     /// What carried it.
     carrier: String,
-    /// Octets a second, one way.
+    /// Bytes a second, one way.
     stream_octets_per_s: f64,
-    /// Octets of a message.
+    /// Bytes of a message.
     message_octets: u32,
     /// Messages there and back.
     round_trips: u64,
@@ -94,7 +94,7 @@ pub(super) fn run(arguments: &PerfArguments, stdout: &mut dyn Write) -> Result<(
             writeln!(stdout, "  stream        {gigabytes:.2} GB/s")?;
             writeln!(
                 stdout,
-                "  there and back {:.1} us (p99 {:.1}), {} octets",
+                "  there and back {:.1} us (p99 {:.1}), {} bytes",
                 figures.round_trip_p50_ns as f64 / 1e3,
                 figures.round_trip_p99_ns as f64 / 1e3,
                 figures.message_octets,
@@ -159,7 +159,7 @@ impl Server {
     }
 }
 
-/// Octets a second, until the server has read them all, and what carried them.
+/// Bytes a second, until the server has read them all, and what carried them.
 fn stream(means: &Means, to: &str, time: Duration) -> io::Result<(String, f64)> {
     let stream = Stream::connect(means, to)?;
     let chunk = vec![0x5a; CHUNK];
@@ -176,7 +176,7 @@ fn stream(means: &Means, to: &str, time: Duration) -> io::Result<(String, f64)> 
     (&stream).read_exact(&mut counted)?;
     let seconds = begin.elapsed().as_secs_f64();
     if u64::from_be_bytes(counted) != octets {
-        return Err(io::Error::other("octets were lost"));
+        return Err(io::Error::other("bytes were lost"));
     }
     Ok((stream.carrier(), octets as f64 / seconds))
 }
@@ -199,7 +199,7 @@ fn echo(means: &Means, to: &str, time: Duration, size: u32) -> io::Result<Times>
     Ok(times)
 }
 
-/// Connections a second: opened, used by one octet, and closed.
+/// Connections a second: opened, used by one byte, and closed.
 fn connections(means: &Means, to: &str, time: Duration) -> io::Result<f64> {
     let begin = Instant::now();
     let mut count = 0u32;

@@ -1,4 +1,4 @@
-//! What the two ends of a test say to each other.
+//! Messages between the two ends of a test.
 //!
 //! Each connection begins with a greeting of fixed size. The first one of a test is its
 //! control connection, over TCP: messages as JSON, each behind its length. The others are
@@ -13,15 +13,15 @@ use serde::{Deserialize, Serialize};
 
 use super::super::stream::Stream;
 
-/// The first octets of a greeting, with the version.
+/// The first bytes of a greeting, with the version.
 const MAGIC: [u8; 8] = *b"smcxpf\0\x01";
-/// Octets of a greeting.
+/// Bytes of a greeting.
 const GREETING: usize = 27;
-/// Most octets of a message.
+/// Most bytes of a message.
 const LARGEST: u32 = 256 << 10;
 /// Most streams of each direction.
 pub(super) const MOST_STREAMS: u16 = 128;
-/// Most octets of a write.
+/// Most bytes of a write.
 pub(super) const MOST_LENGTH: u32 = 1 << 20;
 
 /// The number of a test.
@@ -67,7 +67,7 @@ impl Greeting {
     }
 }
 
-/// Who sends.
+/// Which end sends.
 #[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Direction {
@@ -77,7 +77,7 @@ pub(super) enum Direction {
     Reverse,
     /// Both, over streams of their own.
     Both,
-    /// Both in turn.
+    /// Both alternately.
     RoundTrip,
 }
 
@@ -87,7 +87,7 @@ pub(super) enum Direction {
 pub(super) enum Limit {
     /// After so many milliseconds.
     Milliseconds(u64),
-    /// When all streams of a direction together have sent so many octets.
+    /// When all streams of a direction together have sent so many bytes.
     Octets(u64),
 }
 
@@ -98,7 +98,7 @@ pub(super) struct Request {
     pub(super) direction: Direction,
     /// Streams of each direction.
     pub(super) streams: u16,
-    /// Octets of a write, or of a message.
+    /// Bytes of a write, or of a message.
     pub(super) length: u32,
     pub(super) limit: Limit,
 }
@@ -124,7 +124,7 @@ impl Request {
             return Err(format!("1 to {MOST_STREAMS} streams are possible"));
         }
         if !(1..=MOST_LENGTH).contains(&self.length) {
-            return Err(format!("1 to {MOST_LENGTH} octets of a write are possible"));
+            return Err(format!("1 to {MOST_LENGTH} bytes of a write are possible"));
         }
         match self.limit {
             Limit::Milliseconds(time) if Duration::from_millis(time) > longest => Err(format!(
@@ -158,7 +158,7 @@ impl Request {
         }
     }
 
-    /// Octets that a stream sends, if they are limited.
+    /// Bytes that a stream sends, if they are limited.
     pub(super) fn share(&self, index: u16) -> Option<u64> {
         let Limit::Octets(all) = self.limit else {
             return None;
@@ -177,7 +177,7 @@ impl Request {
     }
 }
 
-/// What a server says.
+/// Answer of a server.
 #[derive(Serialize, Deserialize, Clone, PartialEq, Eq, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Answer {
@@ -233,7 +233,7 @@ fn parse<T: DeserializeOwned>(from: &mut impl Read) -> io::Result<T> {
     serde_json::from_slice(&text).map_err(|_| invalid("a message of the peer makes no sense"))
 }
 
-/// A stream that is read until a moment, however slowly octets come.
+/// A stream that is read until a moment, however slowly bytes come.
 pub(super) struct Until<'a> {
     pub(super) stream: &'a Stream,
     pub(super) until: Instant,
@@ -254,7 +254,7 @@ impl Read for Until<'_> {
     }
 }
 
-/// Text of the peer without what a terminal would obey, and not too long.
+/// Text of the peer without control characters for a terminal, and not too long.
 pub(super) fn harmless(text: &str) -> String {
     let printable = text.chars().filter(|of| !of.is_control());
     printable.take(300).collect()

@@ -14,7 +14,7 @@ pub(super) fn interval(seconds: f64) -> Option<Duration> {
     (seconds > 0.0).then(|| Duration::from_secs_f64(seconds))
 }
 
-/// Who the other end is, and what is measured.
+/// Name of the other end, and what is measured.
 pub(super) fn connected(peer: SocketAddr, request: &Request) -> Vec<String> {
     let what = match request.direction {
         Direction::Forward => "from the client to the server",
@@ -243,7 +243,7 @@ pub(super) fn closing(
     lines
 }
 
-/// Octets of several streams of a kind together, and the longest time.
+/// Bytes of several streams of a kind together, and the longest time.
 fn sum(kind: Part, parts: &[Part], counted: &[Counted]) -> Option<(u64, u64)> {
     let of_kind = parts.iter().zip(counted);
     let of_kind: Vec<&Counted> = of_kind

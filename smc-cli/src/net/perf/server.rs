@@ -23,7 +23,7 @@ const JOINING: Duration = Duration::from_secs(5);
 const JOINING_ALL: Duration = Duration::from_secs(30);
 /// How long streams may take to end when they should.
 pub(super) const GRACE: Duration = Duration::from_secs(10);
-/// Connections that have not said what they are for.
+/// Most connections that have not sent their purpose yet.
 const MOST_GREETINGS: u32 = 2 * protocol::MOST_STREAMS as u32 + 16;
 /// Failures of accept, one after another, that end the server.
 const MOST_FAILURES: u32 = 100;
@@ -54,11 +54,11 @@ struct Desk {
     interval: Option<Duration>,
 }
 
-/// One connection that has not said what it is for.
+/// One connection that has not sent its purpose yet.
 struct Place<'a>(&'a AtomicU32);
 
 /// The only test.
-struct Turn<'a>(&'a Desk);
+struct Reservation<'a>(&'a Desk);
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
@@ -66,7 +66,7 @@ impl Drop for Place<'_> {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for Reservation<'_> {
     fn drop(&mut self) {
         *self.0.joining() = None;
         self.0.busy.store(false, Ordering::Release);
@@ -190,10 +190,10 @@ impl Desk {
                 if free.is_err() {
                     return refuse(&stream, "the server is busy with another test");
                 }
-                let turn = Turn(self);
+                let reservation = Reservation(self);
                 drop(place);
                 let outcome = self.serve(&stream, until, events);
-                drop(turn);
+                drop(reservation);
                 let event = match outcome {
                     Ok(true) => Event::Ended,
                     Ok(false) => return Ok(()),

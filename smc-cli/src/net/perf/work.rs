@@ -1,4 +1,4 @@
-//! The streams of a test under way.
+//! The streams of a running test.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::sync::Arc;
@@ -90,7 +90,7 @@ impl Work {
             let report: Sender<_> = report.clone();
             let begun = thread::Builder::new().spawn(move || {
                 let counted = worker.run(part);
-                // Whoever waits for it may have given up.
+                // The receiver may have given up.
                 let _ = report.send((usize::from(index), counted));
             });
             if let Err(error) = begun {
@@ -224,7 +224,7 @@ impl Worker {
             Part::Ask => self.ask(),
             Part::Echo => self.echo(),
         };
-        // To whoever waits, it may look like an end of the peer's.
+        // To a thread that waits, it may seem an end of the peer's.
         let outcome = match self.cut.load(Ordering::Acquire) {
             true => Err(io::Error::other("cut off, as it did not end in time")),
             false => outcome,

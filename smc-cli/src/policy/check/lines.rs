@@ -95,7 +95,7 @@ impl Walk<'_> {
             }
             ("shun", DeValue::Table(all)) => {
                 for (inner, of) in all.iter() {
-                    let meaning = shunned(inner.get_ref(), &shown(of.get_ref()));
+                    let meaning = denylisted(inner.get_ref(), &shown(of.get_ref()));
                     let key = format!("shun.{}", inner.get_ref());
                     self.put(inner.span().start, &key, meaning);
                 }
@@ -178,7 +178,7 @@ fn attached(of: &DeValue<'_>) -> String {
     format!("{what} is attached to the physical network {id}")
 }
 
-fn shunned(key: &str, value: &str) -> String {
+fn denylisted(key: &str, value: &str) -> String {
     match key {
         "servers" => {
             format!("{value} servers that misunderstood SMC's Proposal are remembered at most")

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Announcement;
 use crate::socket::Socket;
-use crate::{Patience, Settings, SmcListener, SmcStream, Stack};
+use crate::{PairingTimeouts, Settings, SmcListener, SmcStream, Stack};
 
 mod workers;
 
@@ -13,13 +13,13 @@ const LONG: Duration = Duration::from_secs(30);
 
 /// A stack that takes its time: tests run on busy machines.
 fn stack() -> Stack {
-    let patience = Patience {
+    let pairing_timeouts = PairingTimeouts {
         accept: LONG,
         grace: LONG,
         go: LONG,
     };
     let settings = Settings {
-        patience,
+        pairing_timeouts,
         ..Settings::default()
     };
     Stack::with(settings).unwrap()

@@ -7,7 +7,7 @@ use smc_proto::endpoint::TcpEvent;
 use smc_proto::event::{CloseReason, Event};
 use smc_proto::time::Duration;
 
-use super::{Pair, Side, octets};
+use super::{Pair, Side, bytes};
 use crate::shared::Device;
 
 /// Longer than a connection waits for its peer's last word.
@@ -18,7 +18,7 @@ fn written() -> (Pair<Device>, Vec<u8>) {
     let (mut one, mut two) = (Device::open().unwrap(), Device::open().unwrap());
     Device::join(&mut one, &mut two).unwrap();
     let mut pair = Pair::over(one, two, true);
-    let message = octets(50_000);
+    let message = bytes(50_000);
     assert_eq!(pair.sides[0].write(pair.now, &message), message.len());
     pair.settle();
     (pair, message)
@@ -30,7 +30,7 @@ fn wait_at(pair: &mut Pair<Device>, at: usize, time: Duration) {
     let side = &mut pair.sides[at];
     side.engine.handle_timeout(pair.now);
     // What it sends over TCP is of no matter here.
-    let _ = side.turn(pair.now);
+    let _ = side.step(pair.now);
 }
 
 fn shut(pair: &mut Pair<Device>, at: usize, how: Shutdown) {
@@ -50,7 +50,7 @@ fn read_all(pair: &mut Pair<Device>) -> Vec<u8> {
     let mut read = Vec::new();
     loop {
         let piece = pair.sides[1].read(pair.now, 1_009);
-        let _ = pair.sides[1].turn(pair.now);
+        let _ = pair.sides[1].step(pair.now);
         if piece.is_empty() {
             return read;
         }
@@ -108,7 +108,7 @@ fn a_reader_that_comes_after_the_writer_has_let_go_reads_every_byte() {
         let (mut pair, message) = written();
         shut(&mut pair, 0, Shutdown::Both);
         if late_news {
-            let _ = pair.sides[0].turn(pair.now);
+            let _ = pair.sides[0].step(pair.now);
         } else {
             pair.settle();
         }
@@ -118,11 +118,11 @@ fn a_reader_that_comes_after_the_writer_has_let_go_reads_every_byte() {
             [false],
             "the reader may still read"
         );
-        let _ = pair.sides[1].turn(pair.now);
+        let _ = pair.sides[1].step(pair.now);
         assert!(read_all(&mut pair) == message, "{late_news}");
         assert!(is_at_end(&mut pair.sides[1]));
         shut(&mut pair, 1, Shutdown::Both);
-        let _ = pair.sides[1].turn(pair.now);
+        let _ = pair.sides[1].step(pair.now);
     }
 }
 
@@ -156,14 +156,14 @@ fn an_abort_is_seen_after_the_writer_has_let_go() {
         } else {
             abort(&mut pair, 0);
         }
-        let _ = pair.sides[0].turn(pair.now);
+        let _ = pair.sides[0].step(pair.now);
         wait_at(&mut pair, 0, LONG);
         assert_eq!(
             pair.sides[0].discarded,
             [false],
             "the reader may still read"
         );
-        let _ = pair.sides[1].turn(pair.now);
+        let _ = pair.sides[1].step(pair.now);
         assert_eq!(reason(&pair.sides[1]), Some(CloseReason::PeerAbort));
     }
 }
@@ -187,7 +187,7 @@ fn a_reader_that_closes_early_gets_no_memory_left() {
 fn a_writer_that_is_gone_leaves_every_byte() {
     let (mut pair, message) = written();
     shut(&mut pair, 0, Shutdown::Write);
-    let _ = pair.sides[0].turn(pair.now);
+    let _ = pair.sides[0].step(pair.now);
     *pair.sides[0].binding.device_mut() = Device::open().unwrap();
     // The end of the stream is rung for before the end of the process.
     while let Some(completion) = pair.sides[1].binding.poll() {

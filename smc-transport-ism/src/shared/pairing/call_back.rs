@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::kernel::{End, Kernel};
 use super::server::{Answer, Answering, LONGEST, ends};
-use super::{Patience, Peer, Reach, own_user, spare};
+use super::{PairingTimeouts, Peer, Reach, own_user, spare};
 use crate::device::Gid128;
 use crate::shared::gids::Gids;
 use crate::shared::message::Message;
@@ -65,7 +65,7 @@ impl Answer {
         accepted: impl AsFd,
         gids: &Gids,
         reach: impl FnOnce(&Peer) -> R,
-        patience: &Patience,
+        timeouts: &PairingTimeouts,
     ) -> Option<Self> {
         //= SHM-006
         own_user().ok()?;
@@ -81,7 +81,7 @@ impl Answer {
             },
             may_greet: false,
             calls_back: true,
-            deadline: now + patience.go.min(LONGEST),
+            deadline: now + timeouts.go.min(LONGEST),
         };
         let calling = Box::new(Calling {
             client,

@@ -10,12 +10,14 @@ use rustix::net::RecvFlags;
 use super::kernel::{Kernel, Listening};
 use super::own_name::OwnName;
 use super::server::ends;
-use super::{Greeting, Outcome, Patience, Peer, Progress, Reach, belongs, mark, normal, spare};
+use super::{
+    Greeting, Outcome, PairingTimeouts, Peer, Progress, Reach, belongs, mark, normal, spare,
+};
 use crate::shared::gids::Gids;
 use crate::shared::message::Message;
 use crate::shared::socket::{Received, Socket};
 
-/// Most listeners of one port that are told.
+/// Most listeners of one port to which a connection is announced.
 pub const MAX_LISTENERS: usize = 64;
 /// Least number of times that the kernel is asked within the grace: on a busy machine, on which
 /// this process is late as well, the grace is longer.
@@ -25,12 +27,12 @@ const CALLS: usize = 8;
 /// First pause between two questions to the kernel; they double up to the second.
 const PAUSES: (Duration, Duration) = (Duration::from_micros(500), Duration::from_millis(2));
 
-/// A TCP connection that has been announced to whoever may accept it.
+/// A TCP connection that has been announced to the processes that may accept it.
 #[derive(Debug)]
 pub struct Call {
     kernel: Kernel,
     gids: Gids,
-    patience: Patience,
+    timeouts: PairingTimeouts,
     state: Calling,
     is_to_one: bool,
     /// One listener alone may accept it, which is marked, and the process that has answered has
@@ -46,7 +48,7 @@ enum Calling {
     /// The connection is in some listener's queue, or just out of it.
     Announced {
         asked: Vec<Asked>,
-        /// Where whoever has accepted the connection calls.
+        /// Name at which the process calls that has accepted the connection.
         own_name: Option<OwnName>,
         since: Option<Since>,
         pause: Duration,
@@ -56,7 +58,7 @@ enum Calling {
     Done,
 }
 
-/// A process that may say that it has accepted the connection: one of a listener that was called,
+/// A process that may claim that it has accepted the connection: one of a listener that was called,
 /// or one that called.
 #[derive(Debug)]
 struct Asked {
@@ -78,7 +80,7 @@ struct Since {
 #[derive(Debug)]
 pub struct Grace {
     kernel: Kernel,
-    patience: Patience,
+    timeouts: PairingTimeouts,
     since: Since,
 }
 
@@ -87,14 +89,14 @@ impl Grace {
     ///
     /// # Errors
     /// The operating system's.
-    pub fn begin(patience: Patience, now: Instant) -> io::Result<Self> {
+    pub fn begin(timeouts: PairingTimeouts, now: Instant) -> io::Result<Self> {
         let since = Since {
             began: now,
             settled: None,
         };
         Ok(Self {
             kernel: Kernel::open()?,
-            patience,
+            timeouts,
             since,
         })
     }
@@ -105,7 +107,7 @@ impl Grace {
     /// The operating system's.
     //= SHM-011
     pub fn is_over(&mut self, tcp: impl AsFd, now: Instant) -> io::Result<bool> {
-        let left = ask(&self.kernel, &self.patience, self.since, tcp, false, now)?;
+        let left = ask(&self.kernel, &self.timeouts, self.since, tcp, false, now)?;
         self.since = left.unwrap_or(self.since);
         Ok(left.is_none())
     }
@@ -113,7 +115,7 @@ impl Grace {
 
 impl Call {
     /// Announces that `tcp`, a TCP socket that is not connected yet, will be connected
-    /// to `remote`. `None` if nobody there wants to know: then it is plain TCP.
+    /// to `remote`. `None` if no process listens for that: then it is plain TCP.
     ///
     /// # Errors
     /// The operating system's; plain TCP is then right as well.
@@ -121,7 +123,7 @@ impl Call {
         tcp: impl AsFd,
         remote: SocketAddr,
         gids: impl Into<Gids>,
-        patience: Patience,
+        timeouts: PairingTimeouts,
     ) -> io::Result<Option<Self>> {
         let remote = normal(remote);
         //= SHM-006
@@ -182,7 +184,7 @@ impl Call {
         Ok(Some(Self {
             kernel,
             gids,
-            patience,
+            timeouts,
             state,
             is_to_one,
             is_to_workers,
@@ -199,7 +201,11 @@ impl Call {
     ///
     /// [`mark_announced`]: super::mark_announced
     //= SHM-080
-    pub fn listen(tcp: impl AsFd, gids: impl Into<Gids>, patience: Patience) -> io::Result<Self> {
+    pub fn listen(
+        tcp: impl AsFd,
+        gids: impl Into<Gids>,
+        timeouts: PairingTimeouts,
+    ) -> io::Result<Self> {
         let state = Calling::Announced {
             asked: Vec::new(),
             own_name: Some(OwnName::open(tcp)?),
@@ -210,7 +216,7 @@ impl Call {
         Ok(Self {
             kernel: Kernel::open()?,
             gids: gids.into(),
-            patience,
+            timeouts,
             state,
             is_to_one: false,
             is_to_workers: true,
@@ -269,7 +275,7 @@ impl Call {
                     } else {
                         ask(
                             &self.kernel,
-                            &self.patience,
+                            &self.timeouts,
                             since,
                             &tcp,
                             self.is_shown,
@@ -310,7 +316,7 @@ impl Call {
     /// Goes on until the end, waiting as long as that takes.
     ///
     /// # Errors
-    /// As [`Self::poll`].
+    /// Errors of [`Self::poll`].
     pub fn finish<R: Into<Reach>>(
         mut self,
         tcp: impl AsFd,
@@ -334,7 +340,8 @@ impl Call {
         }
     }
 
-    /// Who was told to go on, and is about to greet: it may take the channel for made.
+    /// The process that got GO, and is about to send its first message: it may assume that the
+    /// channel is made.
     #[must_use]
     pub fn greets(&self) -> Option<Peer> {
         match &self.state {
@@ -344,7 +351,7 @@ impl Call {
     }
 
     /// What becomes readable when [`Self::poll`] can go on; it may also go on at the
-    /// time it named, or when octets arrive on the connection.
+    /// time it named, or when bytes arrive on the connection.
     #[must_use]
     pub fn sockets(&self) -> Vec<BorrowedFd<'_>> {
         match &self.state {
@@ -382,7 +389,7 @@ impl Call {
         Ok(())
     }
 
-    /// Whether a process says that it accepted the connection, and rightly so.
+    /// Whether a process claims that it accepted the connection, and the kernel confirms that.
     fn accepted<R: Into<Reach>>(
         &mut self,
         asked: &mut Vec<Asked>,
@@ -466,7 +473,7 @@ impl Call {
 /// Asks the kernel where a connection is; `None` if no answer will come.
 fn ask(
     kernel: &Kernel,
-    patience: &Patience,
+    timeouts: &PairingTimeouts,
     since: Since,
     tcp: impl AsFd,
     is_shown: bool,
@@ -477,21 +484,21 @@ fn ask(
     let Some(end) = kernel.end(far, near)? else {
         return Ok(None);
     };
-    // Who waits for a Proposal sends nothing before it.
-    let mut octet = [0];
+    // A server that waits for a Proposal sends nothing before it.
+    let mut byte = [0];
     let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-    if rustix::net::recv(&tcp, &mut octet[..], flags).is_ok() {
+    if rustix::net::recv(&tcp, &mut byte[..], flags).is_ok() {
         return Ok(None);
     }
     let waited = now - since.began;
     if !end.held && end.established {
-        return Ok((waited < patience.accept).then_some(since));
+        return Ok((waited < timeouts.accept).then_some(since));
     }
     let (settled, asked) = since.settled.unwrap_or((now, 0));
     let graceful = match end.is_marked {
         //= SHM-077
-        true => now - settled < patience.accept.max(patience.grace),
-        false => (!is_shown || !end.held) && (now - settled < patience.grace || asked < QUESTIONS),
+        true => now - settled < timeouts.accept.max(timeouts.grace),
+        false => (!is_shown || !end.held) && (now - settled < timeouts.grace || asked < QUESTIONS),
     };
     Ok(graceful.then_some(Since {
         settled: Some((settled, asked + 1)),

@@ -1,4 +1,5 @@
-//! What the kernel says of TCP sockets: which listen, and whose a connection's end is.
+//! Queries to the kernel about TCP sockets: which listen, and which process has an end of a
+//! connection.
 //!
 //! By socket diagnosis (`sock_diag(7)`), which needs no rights and sees this network
 //! namespace. A socket's cookie is a number the kernel gives to no other.
@@ -57,7 +58,7 @@ pub(super) struct Listening {
     pub(super) uid: u32,
     /// Whether its rendezvous may have a spare name (SHM-054).
     pub(super) has_spare: bool,
-    /// Whoever accepts its connections may pair them (SHM-076).
+    /// Whether the processes that accept its connections may pair them (SHM-076).
     pub(super) is_marked: bool,
 }
 
@@ -71,7 +72,7 @@ pub(super) struct End {
     pub(super) established: bool,
     /// Whether its own name may be a spare one (SHM-054).
     pub(super) has_spare: bool,
-    /// Whether it takes calls, or whoever accepted it may still call (SHM-076, SHM-077).
+    /// Whether it takes calls, or the process that accepted it may still call (SHM-076, SHM-077).
     pub(super) is_marked: bool,
     /// Whether it will take calls, unless it is answered over shared memory (SHM-080).
     pub(super) will_take_calls: bool,
@@ -127,8 +128,8 @@ impl Kernel {
             SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
         };
         let mut found = None;
-        let nobody = SocketAddr::new(any, 0);
-        self.ask((REQUEST, !0), (remote, nobody), |record| {
+        let unspecified = SocketAddr::new(any, 0);
+        self.ask((REQUEST, !0), (remote, unspecified), |record| {
             if record.state == LISTEN {
                 found = Some(record.listening());
             }
@@ -164,11 +165,11 @@ impl Kernel {
         let request = request(flags, states, local, remote);
         rustix::net::send(&self.0, &request, SendFlags::empty())?;
         // One record, or as many as the kernel puts into one datagram.
-        let mut octets = vec![0; if dump { 32 << 10 } else { 1 << 10 }];
+        let mut bytes = vec![0; if dump { 32 << 10 } else { 1 << 10 }];
         loop {
             // The kernel answers before `send` returns, and goes on in each `recv`.
-            let (len, _) = rustix::net::recv(&self.0, &mut octets[..], RecvFlags::DONTWAIT)?;
-            let mut rest = octets.get(..len).unwrap_or_default();
+            let (len, _) = rustix::net::recv(&self.0, &mut bytes[..], RecvFlags::DONTWAIT)?;
+            let mut rest = bytes.get(..len).unwrap_or_default();
             while let Some((kind, body, next)) = split(rest) {
                 match kind {
                     BY_FAMILY => Record::parse(body).into_iter().for_each(&mut take),
@@ -221,12 +222,12 @@ impl Record {
         let word = |at: usize| {
             body.get(at..at + 4)?
                 .first_chunk()
-                .map(|octets| u32::from_ne_bytes(*octets))
+                .map(|bytes| u32::from_ne_bytes(*bytes))
         };
         let port = |at: usize| {
             body.get(at..at + 2)?
                 .first_chunk()
-                .map(|octets| u16::from_be_bytes(*octets))
+                .map(|bytes| u16::from_be_bytes(*bytes))
         };
         let local = match *body.first()? {
             INET => IpAddr::V4(Ipv4Addr::from(*body.get(8..)?.first_chunk()?)),
@@ -285,21 +286,21 @@ pub(super) fn attributes(mut rest: &[u8]) -> impl Iterator<Item = (u16, &[u8])> 
 }
 
 /// Splits an answer's first message off: its type, its body, and the rest.
-pub(super) fn split(octets: &[u8]) -> Option<(u16, &[u8], &[u8])> {
-    let len = u32::from_ne_bytes(*octets.first_chunk()?) as usize;
-    let kind = u16::from_ne_bytes(*octets.get(4..)?.first_chunk()?);
-    let body = octets.get(HEADER..len)?;
+pub(super) fn split(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
+    let len = u32::from_ne_bytes(*bytes.first_chunk()?) as usize;
+    let kind = u16::from_ne_bytes(*bytes.get(4..)?.first_chunk()?);
+    let body = bytes.get(HEADER..len)?;
     Some((
         kind,
         body,
-        octets.get(len.next_multiple_of(4)..).unwrap_or_default(),
+        bytes.get(len.next_multiple_of(4)..).unwrap_or_default(),
     ))
 }
 
 fn failure(body: &[u8]) -> io::Result<()> {
     let code = body
         .first_chunk()
-        .map_or(0, |octets| i32::from_ne_bytes(*octets));
+        .map_or(0, |bytes| i32::from_ne_bytes(*bytes));
     match code.saturating_neg() {
         0 | ENOENT => Ok(()),
         errno => Err(io::Error::from_raw_os_error(errno)),
@@ -323,18 +324,18 @@ fn request(flags: u16, states: u32, local: SocketAddr, remote: SocketAddr) -> Ve
     body.extend(0u32.to_ne_bytes());
     // No cookie is asked for: any socket.
     body.extend([0xff; 8]);
-    let mut octets = Vec::with_capacity(HEADER + body.len());
-    octets.extend(
+    let mut bytes = Vec::with_capacity(HEADER + body.len());
+    bytes.extend(
         u32::try_from(HEADER + body.len())
             .unwrap_or_default()
             .to_ne_bytes(),
     );
-    octets.extend(BY_FAMILY.to_ne_bytes());
-    octets.extend(flags.to_ne_bytes());
-    octets.extend(1u32.to_ne_bytes());
-    octets.extend(0u32.to_ne_bytes());
-    octets.extend(body);
-    octets
+    bytes.extend(BY_FAMILY.to_ne_bytes());
+    bytes.extend(flags.to_ne_bytes());
+    bytes.extend(1u32.to_ne_bytes());
+    bytes.extend(0u32.to_ne_bytes());
+    bytes.extend(body);
+    bytes
 }
 
 #[cfg(test)]
@@ -360,7 +361,7 @@ mod tests {
                 (cookie(&client), true, true)
             );
             let queued = kernel.end(far, near).unwrap().unwrap();
-            assert!(!queued.held, "nobody has accepted it");
+            assert!(!queued.held, "it was not accepted");
             let server = listener.accept().unwrap().0;
             let end = kernel.end(far, near).unwrap().unwrap();
             assert_eq!((end.cookie, end.held), (cookie(&server), true));

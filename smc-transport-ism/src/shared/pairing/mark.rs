@@ -1,8 +1,8 @@
 //! The mark of a TCP socket, which the kernel reports together with its cookie.
 //!
 //! ```text
-//!   listener    whoever accepts its connections may pair them
-//!   accepted    whoever holds it may still call its client; cleared: it is plain TCP
+//!   listener    a process that accepts its connections may pair them
+//!   accepted    a process that holds it may still call its client; cleared: it is plain TCP
 //!   client      it listens at its own name for that call
 //!   announced   a client with no name yet: it opens one if no process answers its announcement
 //! ```
@@ -19,7 +19,7 @@ use std::os::fd::AsFd;
 use super::own_user;
 use crate::sys::{set_bind_address_no_port, set_multicast_all};
 
-/// Marks a listening socket: whoever accepts its connections, this process or one that has
+/// Marks a listening socket: a process that accepts its connections, this process or one that has
 /// inherited the socket, may pair them ([`Answer::call_back`](super::Answer::call_back)). Does
 /// nothing in a process of the user that pairs with no process ([`own_user`]).
 ///

@@ -1,4 +1,4 @@
-//! Abstract names of Unix sockets that listen, and the users whose they are.
+//! Abstract names of Unix sockets that listen, and the users that own them.
 //!
 //! By socket diagnosis for Unix sockets (`unix_diag`), which names users since Linux 5.3;
 //! where the kernel has none, by `/proc/net/unix`, which does not.

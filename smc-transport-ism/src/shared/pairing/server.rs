@@ -12,7 +12,8 @@ use super::call_back::{Called, Calling};
 use super::callers::{Caller, Callers, MAX_CALLERS};
 use super::kernel::Kernel;
 use super::{
-    Greeting, Outcome, Paired, Patience, Peer, Progress, Reach, belongs, name_of, normal, spare,
+    Greeting, Outcome, Paired, PairingTimeouts, Peer, Progress, Reach, belongs, name_of, normal,
+    spare,
 };
 use crate::descriptors;
 use crate::device::Gid128;
@@ -21,7 +22,7 @@ use crate::shared::gids::Gids;
 use crate::shared::message::Message;
 use crate::shared::socket::{Received, Socket};
 
-/// Calls taken in at a time, so that others of the driver have their turn.
+/// Calls taken in at a time, so that a driver's other sockets do not wait long.
 const AT_ONCE: usize = 16;
 /// Longer than any wait: a time after which no clock has a number is no deadline.
 pub(super) const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
@@ -60,7 +61,7 @@ impl Rendezvous {
     /// with those of other rendezvous.
     ///
     /// # Errors
-    /// Those of [`Self::open`].
+    /// Errors of [`Self::open`].
     pub fn open_in(
         listener: impl AsFd,
         gids: impl Into<Gids>,
@@ -87,7 +88,7 @@ impl Rendezvous {
         &mut self,
         accepted: impl AsFd,
         reach: impl FnOnce(&Peer) -> R,
-        patience: &Patience,
+        timeouts: &PairingTimeouts,
     ) -> Option<Answer> {
         //= SHM-015
         // A child that shares the listener must not take the calls of its parent.
@@ -141,7 +142,7 @@ impl Rendezvous {
                 None,
             )
             .ok()?;
-        let deadline = Instant::now() + patience.go.min(LONGEST);
+        let deadline = Instant::now() + timeouts.go.min(LONGEST);
         Some(Answer {
             state: Answering::Asked(socket),
             gid: self.gids.toward(uid),
@@ -221,7 +222,7 @@ pub struct Answer {
     pub(super) peer: Peer,
     /// Whether a channel may be made.
     pub(super) may_greet: bool,
-    /// This side calls, and learns the peer's GID by GO.
+    /// Whether this side calls, and learns the peer's GID by GO.
     pub(super) calls_back: bool,
     pub(super) deadline: Instant,
 }

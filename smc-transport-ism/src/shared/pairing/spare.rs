@@ -11,7 +11,7 @@
 //! option of the listening socket, which the kernel reports together with its cookie:
 //! `IP_MULTICAST_LOOP`, which means nothing to TCP, and which only a process that has the
 //! socket can change. So no other user can hide a spare name, and clients of other listeners
-//! need not look for one.
+//! need not search for one.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

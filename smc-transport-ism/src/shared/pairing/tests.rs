@@ -16,14 +16,16 @@ use std::time::{Duration, Instant};
 
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, sockopt};
 
-use super::{Answer, Call, Callers, Outcome, Paired, Patience, Progress, Rendezvous, name_of};
+use super::{
+    Answer, Call, Callers, Outcome, Paired, PairingTimeouts, Progress, Rendezvous, name_of,
+};
 use crate::device::{Gid128, IsmDevice, IsmReport};
 use crate::shared::Device;
 use crate::shared::message::Message;
 use crate::shared::socket::Socket;
 
 /// No wait in these tests is cut short by a slow machine.
-const PATIENT: Patience = Patience {
+const PATIENT: PairingTimeouts = PairingTimeouts {
     accept: Duration::from_secs(20),
     grace: Duration::from_secs(20),
     go: Duration::from_secs(20),
@@ -50,9 +52,9 @@ fn listening(address: &str) -> TcpListener {
 }
 
 /// A client that announced itself, if anybody wanted to know, and is connected.
-fn connect(to: SocketAddr, gid: Gid128, patience: Patience) -> (TcpStream, Option<Call>) {
+fn connect(to: SocketAddr, gid: Gid128, timeouts: PairingTimeouts) -> (TcpStream, Option<Call>) {
     let socket = socket(to);
-    let call = Call::announce(&socket, to, gid, patience).unwrap();
+    let call = Call::announce(&socket, to, gid, timeouts).unwrap();
     rustix::net::connect(&socket, &to).unwrap();
     (socket.into(), call)
 }
@@ -86,8 +88,8 @@ impl World {
         self.listener.local_addr().unwrap()
     }
 
-    fn connect(&self, patience: Patience) -> (TcpStream, Option<Call>) {
-        connect(self.address(), self.client.facts().gid, patience)
+    fn connect(&self, timeouts: PairingTimeouts) -> (TcpStream, Option<Call>) {
+        connect(self.address(), self.client.facts().gid, timeouts)
     }
 
     fn accept(&mut self) -> (TcpStream, Option<Answer>) {
@@ -97,7 +99,7 @@ impl World {
         (accepted, answer)
     }
 
-    /// Both sides go on by turns until both are done.
+    /// Polls both sides alternately until both are done.
     fn settle(&mut self, tcp: &TcpStream, mut call: Call, mut answer: Answer) -> [Outcome; 2] {
         let (mut one, mut two) = (None, None);
         for _ in 0..1000 {
@@ -148,7 +150,7 @@ fn is_plain(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::Plain)
 }
 
-/// How long the device of a test may take to hear of something.
+/// Longest time until the device of a test reports something.
 fn next(device: &mut Device) -> IsmReport {
     device
         .wait(Some(Duration::from_secs(20)))

@@ -7,7 +7,7 @@ use rustix::process::Uid;
 
 use super::{HOSTILE, LEN, begun_by_hostile, memory, with_hostile};
 use crate::device::{DmbToken, Gid128, IsmDevice, IsmError, MAX_DMB_LEN, RemoteDmb};
-use crate::memory::{BellsOf, SharedRegion};
+use crate::memory::{DoorbellPage, SharedRegion};
 use crate::shared::Device;
 use crate::shared::kept::{
     FINISHED, FINISHED_OF_A_STRANGER, FINISHED_OF_A_USER, TIME_TO_READ, UNREAD_OF_A_STRANGER,
@@ -121,14 +121,14 @@ fn what_the_peer_may_still_read_stays_until_it_takes_its_dmb_back() {
     assert!(bytes[..32] == [9; 32] && bytes[32..].iter().all(|byte| *byte == 7));
     let token = DmbToken(1);
     far.send(Message::Withdraw { token }, None).unwrap();
-    device.heed();
+    device.note_readable();
     assert_eq!(device.poll(), None);
     assert_eq!(taken(&file), 0);
 }
 
 //= SHM-051 test
 #[test]
-fn behind_the_peers_last_word_only_this_sides_last_word_stays() {
+fn behind_the_peers_last_message_only_this_sides_last_message_stays() {
     let (mut device, far, _bells) = with_hostile();
     let (file, remote) = written(&mut device, &far, 1);
     device.discard_dmb(remote).unwrap();
@@ -138,7 +138,7 @@ fn behind_the_peers_last_word_only_this_sides_last_word_stays() {
     assert_eq!(read(&file)[..32], [9; 32]);
     let token = DmbToken(1);
     far.send(Message::Withdraw { token }, None).unwrap();
-    device.heed();
+    device.note_readable();
     assert_eq!(device.poll(), None);
     assert_eq!(taken(&file), 0);
 }
@@ -250,7 +250,7 @@ fn nothing_stays_in_dmbs_of_a_peer_that_has_gone_or_broke_the_rules() {
         } else {
             drop(far);
         }
-        device.heed();
+        device.note_readable();
         assert!(device.poll().is_some(), "it has vanished");
         for file in [attached, left, finished] {
             assert_eq!(taken(&file), 0, "{breach}");
@@ -283,7 +283,7 @@ fn a_stranger_that_keeps_what_was_written_gets_no_more() {
         // A peer that takes one back gets another one.
         let token = DmbToken(1);
         one.send(Message::Withdraw { token }, None).unwrap();
-        device.heed();
+        device.note_readable();
         assert_eq!(device.poll(), None);
         assert_eq!(largest(&mut device, *second, two, 3).err(), None);
         device.detach_dmb(used).unwrap();
@@ -321,10 +321,10 @@ fn a_dmb_of_two_connections_is_given_back_when_both_are_finished() {
 
 //= SHM-052 test
 #[test]
-fn a_peer_whose_bells_could_take_memory_gets_no_channel() {
+fn a_peer_whose_doorbells_could_take_memory_gets_no_channel() {
     use super::Begun;
     let (near, far) = Socket::pair().unwrap();
-    let (_bells, fd) = BellsOf::create().unwrap();
+    let (_bells, fd) = DoorbellPage::create().unwrap();
     let len = u32::try_from(taken(&fd)).unwrap();
     let hollow = memory(len);
     far.send(Message::Hello { gid: HOSTILE }, Some(hollow.as_fd()))
@@ -408,9 +408,9 @@ fn an_own_dmb_is_used_again_with_an_empty_head_and_not_for_strangers() {
     let mut head = [1; 33];
     device.read(dmb, 0, &mut head).unwrap();
     assert_eq!(head[..32], [0; 32], "the head");
-    assert!(!device.look(dmb, &mut [0; 32]), "nothing new");
+    assert!(!device.poll_head(dmb, &mut [0; 32]), "nothing new");
     region.copy_in(8, &[3; 8]).unwrap();
-    assert!(device.look(dmb, &mut [0; 32]));
+    assert!(device.poll_head(dmb, &mut [0; 32]));
     estrange(&mut device);
     assert_eq!(device.clear_dmb(dmb), Err(IsmError::Unsupported));
 }

@@ -4,8 +4,8 @@ use rustix::event::{PollFd, PollFlags};
 
 use super::{HOSTILE, attached, begun_by_hostile, join_hostile, joined};
 use crate::device::{Gid128, IsmDevice, IsmReport};
-use crate::doorbell::{Bed, Waker};
-use crate::memory::BellsOf;
+use crate::doorbell::{ParkTarget, Waker};
+use crate::memory::DoorbellPage;
 use crate::shared::Device;
 use crate::shared::message::Message;
 use crate::shared::socket::Received;
@@ -47,8 +47,11 @@ fn a_peer_that_joins_a_parked_device_knows_that_it_has_to_wake_it() {
     let Received::Message(Message::Hello { .. }, Some(fd)) = far.receive() else {
         panic!("no greeting");
     };
-    let bells = BellsOf::open(&fd).unwrap();
-    assert_eq!(Waker::default().must_wake(bells.bells()), Some(Bed::Socket));
+    let bells = DoorbellPage::open(&fd).unwrap();
+    assert_eq!(
+        Waker::default().must_wake(bells.bells()),
+        Some(ParkTarget::Socket)
+    );
     assert_eq!(device.poll(), None);
     assert_eq!(Waker::default().must_wake(bells.bells()), None, "awake");
 }
@@ -60,12 +63,12 @@ fn while_a_thread_sleeps_at_futexes_peers_do_not_wake_the_descriptor() {
     let (_, remote) = attached(&mut one, &mut two);
     for at_futexes in [true, false] {
         while two.poll().is_some() {}
-        let words = at_futexes.then(|| two.words().expect("one peer"));
+        let words = at_futexes.then(|| two.futex_words().expect("one peer"));
         assert!(two.park());
         one.move_cdc(remote, 0, 0, &[3; 32], true).unwrap();
         assert_eq!(is_readable(&two), words.is_none());
         assert!(matches!(two.poll(), Some(IsmReport::Signalled { .. })));
-        two.forget_words();
+        two.release_futex_words();
     }
 }
 
@@ -74,8 +77,8 @@ fn a_thread_can_sleep_at_the_futexes_of_so_many_peers_and_no_more() {
     let mut device = Device::open().unwrap();
     let mut ends = Vec::new();
     for gid in 1..=MOST_PEERS + 1 {
-        assert!(device.words().is_some(), "{} peers", gid - 1);
+        assert!(device.futex_words().is_some(), "{} peers", gid - 1);
         ends.push(join_hostile(&mut device, Gid128 { gid, ext: 0 }));
     }
-    assert!(device.words().is_none());
+    assert!(device.futex_words().is_none());
 }

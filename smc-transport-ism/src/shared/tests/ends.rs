@@ -15,7 +15,7 @@ fn vanished() -> Option<IsmReport> {
 /// A device that is polled externally, and whose peer has offered a DMB and gone.
 fn left_with_an_offer() -> Device {
     let (mut device, far, _bells) = with_hostile();
-    device.is_heard();
+    device.set_externally_polled();
     far.send(offer(1), Some(memory(LEN).as_fd())).unwrap();
     drop(far);
     device
@@ -29,15 +29,15 @@ fn claimed(device: &mut Device) -> RemoteDmb {
 #[test]
 fn what_a_peer_offered_can_be_claimed_behind_its_end() {
     let mut device = left_with_an_offer();
-    // Others look at the device as often as they like.
+    // Other threads poll the device as often as they like.
     for _ in 0..1_000 {
         assert!(device.park());
         assert_eq!(device.poll(), None);
     }
-    device.heed();
+    device.note_readable();
     assert_eq!(device.poll(), None);
     let remote = claimed(&mut device);
-    device.heed();
+    device.note_readable();
     assert_eq!(device.poll(), vanished());
     device.detach_dmb(remote).unwrap();
     assert_eq!(device.poll(), None);
@@ -45,44 +45,44 @@ fn what_a_peer_offered_can_be_claimed_behind_its_end() {
 
 //= SHM-037 test
 #[test]
-fn an_end_waits_for_two_turns_at_most() {
+fn an_end_waits_for_two_readable_events_at_most() {
     let mut device = left_with_an_offer();
-    device.heed();
+    device.note_readable();
     assert_eq!(device.poll(), None);
-    device.heed();
+    device.note_readable();
     assert_eq!(device.poll(), None);
-    device.heed();
+    device.note_readable();
     assert_eq!(device.poll(), vanished());
     assert!(device.attach_dmb(HOSTILE, DmbToken(1), LEN).is_err());
 }
 
 //= SHM-037 test
 #[test]
-fn an_end_with_nothing_to_claim_is_told_at_once() {
+fn an_end_with_nothing_to_claim_is_reported_at_once() {
     let mut device = left_with_an_offer();
     claimed(&mut device);
-    device.heed();
+    device.note_readable();
     assert_eq!(device.poll(), vanished());
 
     let (mut device, far, _bells) = with_hostile();
-    device.is_heard();
+    device.set_externally_polled();
     drop(far);
-    device.heed();
+    device.note_readable();
     assert_eq!(device.poll(), vanished());
 }
 
 #[test]
-fn who_goes_with_something_unread_is_read_to_the_end() {
+fn a_peer_that_goes_with_something_unread_is_read_to_the_end() {
     let (mut device, far, _bells) = with_hostile();
-    device.is_heard();
+    device.set_externally_polled();
     far.send(offer(1), Some(memory(LEN).as_fd())).unwrap();
-    // What the device says is not read any more.
+    // What the device sends is not read any more.
     device.signal_event(HOSTILE, None, 1, 7).unwrap();
     drop(far);
-    device.heed();
+    device.note_readable();
     assert_eq!(device.poll(), None);
     claimed(&mut device);
-    device.heed();
+    device.note_readable();
     assert_eq!(device.poll(), vanished());
 }
 
@@ -97,7 +97,7 @@ fn no_move_fails_between_the_signals_of_a_peer_and_the_report_of_its_end() {
     let remote = claimed(&mut device);
     ring(&bells, ring_for(&device, own));
     drop(far);
-    device.heed();
+    device.note_readable();
     let signalled = device.poll();
     assert!(matches!(signalled, Some(IsmReport::Signalled { dmb, .. }) if dmb == own));
     assert_eq!(device.move_data(remote, 0, 32, &[1]), Ok(()));
@@ -114,16 +114,16 @@ const GO: Message = Message::Go {
 
 //= SHM-020 test
 #[test]
-fn who_breaks_the_rules_is_cut_off_whatever_it_offered() {
+fn a_peer_that_breaks_the_rules_is_cut_off_whatever_it_offered() {
     let (mut device, far, _bells) = with_hostile();
-    device.is_heard();
+    device.set_externally_polled();
     far.send(offer(1), Some(memory(LEN).as_fd())).unwrap();
     far.send(GO, None).unwrap();
-    device.heed();
+    device.note_readable();
     assert_eq!(device.poll(), vanished());
 }
 
-/// Linux looks for a message, and if there is none for the end of the peer: a message that is
+/// Linux checks for a message, and if there is none for the end of the peer: a message that is
 /// sent between the two comes behind an end.
 //= SHM-012 test
 #[test]

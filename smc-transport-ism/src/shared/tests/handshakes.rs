@@ -19,7 +19,7 @@ fn met() -> (Device, Device) {
         device.offer_handshakes(key);
     }
     for device in [&mut one, &mut two] {
-        device.heed();
+        device.note_readable();
         assert_eq!(device.poll(), None);
     }
     (one, two)
@@ -52,9 +52,9 @@ fn a_handshake_takes_two_messages_of_the_client_and_one_of_the_server() {
     for round in 1..=600 {
         assert!(!server.has_announcements());
         let id = client.announce(&to, round, b"proposal").unwrap();
-        assert!(!is_rung(&mut server), "whoever accepts finds it");
+        assert!(!is_rung(&mut server), "the process that accepts finds it");
         assert!(server.has_announcements());
-        // Whose socket it is, the kernel says.
+        // The kernel reports the owner of the socket.
         assert!(server.take_announcement(round + 1, own()).is_none());
         if own() != 0 {
             // Root may speak for any user.
@@ -90,12 +90,12 @@ fn a_peer_that_cannot_answer_yet_is_announced_nothing() {
         let key = device.channels.iter().next().unwrap().0;
         device.offer_handshakes(key);
     }
-    client.heed();
+    client.note_readable();
     assert_eq!(client.poll(), None, "the client has the server's file");
     let to = peer(&client);
     assert!(!client.can_announce(&to));
     assert_eq!(client.announce(&to, 1, b"proposal"), None);
-    server.heed();
+    server.note_readable();
     assert_eq!(server.poll(), None, "the server has the client's file");
     assert!(client.can_announce(&to));
     let id = client.announce(&to, 1, b"proposal").unwrap();
@@ -163,7 +163,7 @@ fn what_a_peer_writes_at_random_is_no_announcement() {
         assert!(device.take_announcement(cookie, own()).is_none());
         assert!(device.take_announcement(1, own()).is_none());
     }
-    // A message that says that it is longer than its slot.
+    // A message with a length greater than its slot's.
     region.copy_in(0, &vec![0; LENGTH as usize]).unwrap();
     for (at, word) in [(0, 1_u64), (8, 1), (16, 5)] {
         region.copy_in(at, &word.to_ne_bytes()).unwrap();
@@ -179,7 +179,7 @@ fn what_a_peer_writes_at_random_is_no_announcement() {
     let file = memory(LENGTH);
     let message = Message::Handshakes { slot, generation };
     far.send(message, Some(file.as_fd())).unwrap();
-    device.heed();
+    device.note_readable();
     assert_eq!(device.poll(), None);
     let announced = device.take_announcement(5, own()).unwrap();
     assert_eq!(
@@ -216,7 +216,7 @@ fn only_peers_of_the_own_user_have_files_for_handshakes() {
         for file in &files {
             far.send(message, Some(file.as_fd())).unwrap();
         }
-        device.heed();
+        device.note_readable();
         let vanished = IsmReport::Event(DeviceEvent::vanished(HOSTILE));
         assert_eq!(device.poll(), ends.then_some(vanished));
     }

@@ -132,9 +132,9 @@ fn what_a_peer_leaves_unread_counts_after_its_channel_has_ended() {
     // It ends: nothing is kept.
     assert_eq!(device.in_flight.left(), OF_A_USER);
     drop(kept);
-    device.heed();
+    device.note_readable();
     while device.poll().is_some() {}
-    device.heed();
+    device.note_readable();
     while device.poll().is_some() {}
     assert_eq!(device.in_flight.left(), 0);
     assert_eq!(device.in_flight_to(|_| true), 0);

@@ -179,10 +179,10 @@ fn offers_that_wait_for_a_stopped_peer_fail_in_time() {
     assert_eq!(outcomes(&mut device).0, [late]);
 }
 
-/// Turns of an event loop that polls the device's descriptor, until nothing happens for a
+/// Runs an event loop that polls the device's descriptor, until nothing happens for a
 /// while: their number, and what was reported.
-fn turns(device: &mut Device) -> (usize, Vec<IsmReport>) {
-    let (mut turns, mut reports) = (0, Vec::new());
+fn iterate(device: &mut Device) -> (usize, Vec<IsmReport>) {
+    let (mut iterations, mut reports) = (0, Vec::new());
     loop {
         while let Some(report) = device.poll() {
             reports.push(report);
@@ -190,11 +190,11 @@ fn turns(device: &mut Device) -> (usize, Vec<IsmReport>) {
         device.park();
         let polled = &mut [PollFd::new(&*device, PollFlags::IN)];
         let time = timespec(Duration::from_millis(100));
-        if rustix::event::poll(polled, Some(&time)).unwrap() == 0 || turns == 1000 {
-            return (turns, reports);
+        if rustix::event::poll(polled, Some(&time)).unwrap() == 0 || iterations == 1000 {
+            return (iterations, reports);
         }
-        turns += 1;
-        device.heed();
+        iterations += 1;
+        device.note_readable();
     }
 }
 
@@ -203,10 +203,10 @@ fn turns(device: &mut Device) -> (usize, Vec<IsmReport>) {
 //= SHM-028 test
 #[test]
 fn a_flush_that_fails_for_good_ends_the_channel_and_keeps_no_processor_busy() {
-    for heard in [true, false] {
+    for polled in [true, false] {
         let (mut device, far, _bells) = with_hostile();
-        if heard {
-            device.is_heard();
+        if polled {
+            device.set_externally_polled();
         }
         register_until_waiting(&mut device, 5);
         outcomes(&mut device);
@@ -214,9 +214,12 @@ fn a_flush_that_fails_for_good_ends_the_channel_and_keeps_no_processor_busy() {
         far.send(Message::Event { code: 1, info: 1 }, None).unwrap();
         far.send(offer(1), Some(memory(LEN).as_fd())).unwrap();
         shutdown(far.as_fd(), Shutdown::Read).unwrap();
-        let (turns, reports) = turns(&mut device);
-        assert!(turns < 20, "heard: {heard}, {turns} turns, {reports:?}");
-        assert!(!device.query_reach(HOSTILE, None), "heard: {heard}");
+        let (iterations, reports) = iterate(&mut device);
+        assert!(
+            iterations < 20,
+            "polled: {polled}, {iterations} iterations, {reports:?}"
+        );
+        assert!(!device.query_reach(HOSTILE, None), "polled: {polled}");
         let (first, last) = (
             DeviceEvent::software(HOSTILE, 1, 1),
             DeviceEvent::vanished(HOSTILE),

@@ -56,7 +56,7 @@ fn doorbells_become_more_with_the_dmbs() {
     assert_eq!((pages(&one), pages(&two)), ([0, 0], [0, 0]));
     rings_for_each(&mut one, &mut two, &dmbs);
     dmbs.extend((0..1200).map(|_| attached(&mut one, &mut two)));
-    two.heed();
+    two.note_readable();
     rings_for_each(&mut one, &mut two, &dmbs);
     let wanted = pages_for(FIRST as u32 + 1200);
     assert_eq!(wanted, 3);
@@ -65,11 +65,11 @@ fn doorbells_become_more_with_the_dmbs() {
     for (dmb, remote) in dmbs.drain(..1000) {
         one.detach_dmb(remote).unwrap();
         two.unregister_dmb(dmb).unwrap();
-        one.heed();
+        one.note_readable();
         assert_eq!(one.poll(), None);
     }
     dmbs.extend((0..1000).map(|_| attached(&mut one, &mut two)));
-    two.heed();
+    two.note_readable();
     rings_for_each(&mut one, &mut two, &dmbs);
     assert_eq!((pages(&one), pages(&two)), ([wanted, 0], [0, wanted]));
 }
@@ -81,7 +81,7 @@ fn rings_before_their_page_are_reported() {
     let (mut one, mut two) = joined();
     let mut dmbs: Vec<_> = (0..FIRST).map(|_| attached(&mut one, &mut two)).collect();
     let more: Vec<_> = (0..8).map(|_| registered(&mut two, one.gid)).collect();
-    one.heed();
+    one.note_readable();
     while one.poll().is_some() {}
     // The offers are read; then the socket toward the owner is full.
     let unknown = one.attach_dmb(two.gid, DmbToken(0), LEN);
@@ -127,9 +127,9 @@ fn rings_before_their_page_are_reported() {
             other => panic!("{other:?}"),
         }
     }
-    one.heed();
+    one.note_readable();
     assert_eq!(one.poll(), None);
-    two.heed();
+    two.note_readable();
     rings_for_each(&mut one, &mut two, &dmbs);
     assert_eq!((pages(&one), pages(&two)), ([1, 0], [0, 1]));
 }
@@ -144,7 +144,7 @@ fn a_page_that_is_not_to_be_had_loses_no_ring() {
     let channel = two.channels.iter().next().unwrap().0;
     two.channels.at_mut(channel).unwrap().lose_next_page();
     dmbs.extend((FIRST..count).map(|_| attached(&mut one, &mut two)));
-    two.heed();
+    two.note_readable();
     rings_for_each(&mut one, &mut two, &dmbs);
     assert_eq!((pages(&one), pages(&two)), ([2, 0], [0, 2]));
 }
@@ -233,7 +233,7 @@ fn pages_that_a_peer_may_not_send_end_its_channel() {
         while device.poll().is_some() {}
         send(&far, 0);
         act(&far);
-        device.heed();
+        device.note_readable();
         let ended = device.poll();
         if is_kept {
             assert_eq!((ended, pages(&device)), (None, [0, 1]), "{breach}");

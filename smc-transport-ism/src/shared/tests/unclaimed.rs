@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::{LEN, begun_by_hostile, memory, offer};
 use crate::device::{DmbToken, Gid128, IsmDevice, IsmError};
-use crate::memory::BellsOf;
+use crate::memory::DoorbellPage;
 use crate::shared::Device;
 use crate::shared::message::Message;
 use crate::shared::offers::{OF_A_USER, OF_ALL, SPARE};
@@ -16,7 +16,7 @@ use crate::shared::socket::Socket;
 pub(super) struct Stranger {
     pub(super) peer: Peer,
     pub(super) far: Socket,
-    _bells: BellsOf,
+    _bells: DoorbellPage,
 }
 
 /// A user of this number; 0 is this process's own.
@@ -49,7 +49,7 @@ impl Stranger {
         self.read(device);
     }
 
-    /// Has the device read all that was sent, as a connection does that looks for its DMB.
+    /// Has the device read all that was sent, as a connection does that waits for its DMB.
     fn read(&self, device: &mut Device) {
         let unknown = device.attach_dmb(self.peer.gid, DmbToken(0), LEN);
         assert_eq!(unknown, Err(IsmError::Token));
@@ -151,7 +151,7 @@ fn ever_new_gids_of_one_user_share_a_bound() {
 /// Users without end have one bound together, which costs those that have most.
 //= SHM-041 test
 #[test]
-fn all_users_share_a_bound_and_who_has_little_keeps_it() {
+fn all_users_share_a_bound_and_those_with_little_keep_it() {
     let mut device = Device::open().unwrap();
     let file = named("smc-d-test-all");
     let honest = Stranger::join(&mut device, 7, stranger(99));

@@ -18,10 +18,10 @@ fn offered(device: &mut Device, far: &Socket, token: u64) -> RemoteDmb {
     device.attach_dmb(HOSTILE, DmbToken(token), LEN).unwrap()
 }
 
-/// A peer says its last words over one channel and takes its DMB back over another.
+/// A peer sends its last messages over one channel and takes its DMB back over another.
 //= SHM-035 test
 #[test]
-fn last_words_come_first_whichever_channel_they_came_by() {
+fn last_messages_come_first_whichever_channel_they_came_by() {
     let (mut one, mut two) = joined_twice();
     // Each side offers over the channel it took in first, which is not the same.
     let words = [(); 3].map(|()| attached(&mut one, &mut two));
@@ -30,15 +30,15 @@ fn last_words_come_first_whichever_channel_they_came_by() {
         one.move_cdc(to_two, 0, 0, &[9; 32], true).unwrap();
     }
     one.unregister_dmb(lost).unwrap();
-    two.heed();
-    let mut told: Vec<Dmb> = Vec::new();
+    two.note_readable();
+    let mut reported: Vec<Dmb> = Vec::new();
     for _ in 0..3 {
         match two.poll() {
-            Some(IsmReport::Signalled { dmb, cdc, .. }) if cdc == [9; 32] => told.push(dmb),
-            other => panic!("{other:?} behind {told:?}"),
+            Some(IsmReport::Signalled { dmb, cdc, .. }) if cdc == [9; 32] => reported.push(dmb),
+            other => panic!("{other:?} behind {reported:?}"),
         }
     }
-    assert!(words.iter().all(|(dmb, _)| told.contains(dmb)));
+    assert!(words.iter().all(|(dmb, _)| reported.contains(dmb)));
     assert_eq!(two.poll(), Some(IsmReport::Withdrawn { remote: to_one }));
     assert_eq!(two.move_data(to_one, 0, 32, &[1]), Err(IsmError::Stale));
 }
@@ -52,7 +52,7 @@ fn a_channel_that_ends_beside_another_takes_its_dmbs_along() {
     let (_other_bells, _other) = join_hostile(&mut device, HOSTILE);
     let remote = offered(&mut device, &first, 1);
     drop(first);
-    device.heed();
+    device.note_readable();
     assert_eq!(device.poll(), Some(IsmReport::Withdrawn { remote }));
     assert_eq!((0..1000).find_map(|_| device.poll()), None);
     let moved = device.move_data(remote, 0, 32, &[1]);
@@ -70,7 +70,7 @@ fn withdrawals_among_rings_without_end_fill_no_memory() {
     let lost: Vec<_> = (1..=200)
         .map(|token| offered(&mut device, &far, token))
         .collect();
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for token in 1..=200 {
         for _ in 0..1024 {
             own.iter()
@@ -78,20 +78,20 @@ fn withdrawals_among_rings_without_end_fill_no_memory() {
         }
         let token = DmbToken(token);
         far.send(Message::Withdraw { token }, None).unwrap();
-        device.heed();
+        device.note_readable();
         if let Some(IsmReport::Withdrawn { remote }) = device.poll() {
-            told.push(remote);
+            reported.push(remote);
         }
         let waiting = device.reports.len();
         assert!(waiting <= REPORTS + own.len() + 1, "{waiting}");
     }
-    device.heed();
+    device.note_readable();
     while let Some(report) = (0..1000).find_map(|_| device.poll()) {
         if let IsmReport::Withdrawn { remote } = report {
-            told.push(remote);
+            reported.push(remote);
         }
     }
-    assert_eq!(told, lost, "each is told, in their order");
+    assert_eq!(reported, lost, "each is reported, in their order");
 }
 
 /// All DMBs of a peer are rung for, again and again, before each withdrawal: each is in the

@@ -8,7 +8,7 @@ use std::time::Duration;
 use smc_proto::wire::types::DiagnosisCode;
 
 use super::{LONG, stack, until_announced, works};
-use crate::{Patience, Settings, SmcStream, Stack, opening};
+use crate::{PairingTimeouts, Settings, SmcStream, Stack, opening};
 
 /// Workers, each with a stack of its own, and a client that has paired with the first ones.
 struct Server {
@@ -106,13 +106,13 @@ fn a_worker_that_has_not_accepted_the_connection_cannot_answer_for_it() {
 //= SHM-080 test
 #[test]
 fn a_process_that_speaks_plain_tcp_gets_no_clc() {
-    let patience = Patience {
+    let pairing_timeouts = PairingTimeouts {
         accept: Duration::from_millis(200),
         grace: Duration::from_millis(5),
         go: LONG,
     };
     let settings = Settings {
-        patience,
+        pairing_timeouts,
         ..Settings::default()
     };
     let server = Server::new(Stack::with(settings).unwrap(), 2);

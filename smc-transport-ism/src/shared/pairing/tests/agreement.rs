@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 
 use super::{PATIENT, SOON, World, connect, is_plain, next, paired};
 use crate::device::{IsmDevice, IsmReport};
-use crate::shared::pairing::Patience;
+use crate::shared::pairing::PairingTimeouts;
 
 //= SHM-001 test
 //= SHM-008 test
@@ -62,7 +62,7 @@ fn both_ends_always_agree() {
     let mut world = World::new("127.0.0.1:0");
     let address = world.address();
     let gid = world.client.facts().gid;
-    let hasty = Patience {
+    let hasty = PairingTimeouts {
         accept: SOON,
         grace: SOON / 20,
         go: SOON / 20,
@@ -72,12 +72,12 @@ fn both_ends_always_agree() {
         let mut answers = Vec::new();
         for round in 0..240u64 {
             let mut accepted = world.listener.accept().unwrap().0;
-            let patience = if round % 3 == 0 { hasty } else { PATIENT };
-            let answer = world.rendezvous.answer(&accepted, |_| false, &patience);
+            let timeouts = if round % 3 == 0 { hasty } else { PATIENT };
+            let answer = world.rendezvous.answer(&accepted, |_| false, &timeouts);
             answers.push(std::thread::spawn(move || {
                 let outcome = answer.map(|answer| answer.finish().unwrap());
                 let smc = outcome.is_some_and(|at| !is_plain(&at));
-                say_and_hear(&mut accepted, smc);
+                exchange(&mut accepted, smc);
                 smc
             }));
         }
@@ -93,7 +93,7 @@ fn both_ends_always_agree() {
                         _ => connect(address, gid, if round % 2 == 0 { PATIENT } else { hasty }),
                     };
                     let outcome = call.map(|call| call.finish(&tcp, |_| false).unwrap());
-                    say_and_hear(&mut tcp, outcome.is_some_and(|at| !is_plain(&at)));
+                    exchange(&mut tcp, outcome.is_some_and(|at| !is_plain(&at)));
                 }
             });
         }
@@ -102,12 +102,12 @@ fn both_ends_always_agree() {
     assert!(spoken > 0 && spoken <= 160, "{spoken} of 240 connections");
 }
 
-fn say_and_hear(tcp: &mut TcpStream, smc: bool) {
+fn exchange(tcp: &mut TcpStream, smc: bool) {
     tcp.write_all(&[u8::from(smc)]).unwrap();
-    let mut octet = [0];
-    tcp.read_exact(&mut octet).unwrap();
+    let mut byte = [0];
+    tcp.read_exact(&mut byte).unwrap();
     assert_eq!(
-        octet,
+        byte,
         [u8::from(smc)],
         "the other end came to something else"
     );

@@ -28,7 +28,7 @@ fn call_back(accepted: &TcpStream) -> Option<Answer> {
     Answer::call_back(accepted, &Gids::from(SERVER), |_| false, &PATIENT)
 }
 
-/// Both go on by turns until both have paired.
+/// Polls both sides alternately until both have paired.
 #[track_caller]
 fn both_pair(tcp: &TcpStream, call: &mut Call, answer: &mut Answer) {
     let end = Instant::now() + PATIENT.go;
@@ -81,7 +81,7 @@ fn claim(client: &TcpStream, cookie: u64) -> Socket {
 
 //= SHM-076 test
 #[test]
-fn whoever_accepts_from_a_marked_listener_pairs() {
+fn a_process_that_accepts_from_a_marked_listener_pairs() {
     for address in ["127.0.0.1:0", "0.0.0.0:0", "[::1]:0", "[::]:0"] {
         let (listener, address) = marked(address);
         let loopback: std::net::IpAddr = match address.is_ipv4() {
@@ -129,7 +129,7 @@ fn whoever_accepts_from_a_marked_listener_pairs() {
 
 //= SHM-002 test
 #[test]
-fn who_does_not_pair_is_not_waited_for() {
+fn a_server_that_does_not_pair_is_not_waited_for() {
     let (listener, to) = marked("127.0.0.1:0");
     // A client that knows nothing of this.
     let _plain = TcpStream::connect(to).unwrap();
@@ -155,7 +155,7 @@ fn a_client_that_is_let_go_has_tcp_at_once() {
     let_go(&accepted).unwrap();
     let outcome = done(call.poll(&tcp, |_| false, Instant::now()).unwrap());
     assert!(is_plain(&outcome.expect("decided")));
-    // Whoever calls later finds the name gone.
+    // A process that calls later finds the name gone.
     assert!(call_back(&accepted).is_none());
 }
 
@@ -180,7 +180,7 @@ fn a_call_must_name_the_very_socket() {
     both_pair(&tcp, &mut call, &mut answer);
 }
 
-/// It knows all cookies, as the kernel names them to every process.
+/// All cookies are known to the attacker, as the kernel names them to every process.
 //= SHM-006 test
 //= SHM-078 test
 #[test]

@@ -94,7 +94,7 @@ fn calls_are_bounded_for_all_listeners_together() {
 
 //= SHM-036 test
 #[test]
-fn who_dies_before_connecting_is_not_kept() {
+fn a_client_that_dies_before_connecting_is_not_kept() {
     let mut world = World::new("127.0.0.1:0");
     let announce = |world: &World| {
         let tcp = socket(world.address());

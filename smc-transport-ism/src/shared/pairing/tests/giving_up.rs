@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
 use super::{PATIENT, SOON, World, done, is_plain, paired};
-use crate::shared::pairing::Patience;
+use crate::shared::pairing::PairingTimeouts;
 
 /// The first message over a channel has a descriptor, which is in flight until the peer has
 /// received it, whatever becomes of the connection.
@@ -47,19 +47,19 @@ fn a_call_that_is_given_up_before_go_is_plain() {
 #[test]
 fn accepted_by_somebody_else_is_plain_after_the_grace() {
     let mut world = World::new("127.0.0.1:0");
-    let patience = Patience {
+    let timeouts = PairingTimeouts {
         grace: SOON,
         ..PATIENT
     };
-    let (mut tcp, call) = world.connect(patience);
+    let (mut tcp, call) = world.connect(timeouts);
     // As a worker would that shares the listener and knows nothing of this.
     let mut accepted = world.listener.accept().unwrap().0;
     let outcome = call.unwrap().finish(&tcp, |_| false).unwrap();
     assert!(is_plain(&outcome));
     tcp.write_all(b"x").unwrap();
-    let mut octet = [0];
-    accepted.read_exact(&mut octet).unwrap();
-    assert_eq!(&octet, b"x", "and no octet of CLC before it");
+    let mut byte = [0];
+    accepted.read_exact(&mut byte).unwrap();
+    assert_eq!(&byte, b"x", "and no byte of CLC before it");
     // Had it asked after all, it would know that the client has withdrawn.
     let joined = |peer: &_| world.server.is_joined(peer);
     let answer = world.rendezvous.answer(&accepted, joined, &PATIENT);
@@ -74,16 +74,16 @@ fn octets_from_the_server_are_plain_at_once() {
     let mut accepted = world.listener.accept().unwrap().0;
     accepted.write_all(b"220 ready").unwrap();
     assert!(is_plain(&call.unwrap().finish(&tcp, |_| false).unwrap()));
-    let mut octets = [0; 9];
-    (&tcp).read_exact(&mut octets).unwrap();
-    assert_eq!(&octets, b"220 ready", "none of it was taken");
+    let mut bytes = [0; 9];
+    (&tcp).read_exact(&mut bytes).unwrap();
+    assert_eq!(&bytes, b"220 ready", "none of it was taken");
 }
 
 //= SHM-011 test
 #[test]
 fn an_accept_that_lags_is_awaited_and_one_that_never_comes_is_not() {
     let mut world = World::new("127.0.0.1:0");
-    let (tcp, call) = world.connect(Patience {
+    let (tcp, call) = world.connect(PairingTimeouts {
         grace: SOON,
         ..PATIENT
     });
@@ -94,7 +94,7 @@ fn an_accept_that_lags_is_awaited_and_one_that_never_comes_is_not() {
         paired(answer.unwrap().finish().unwrap());
         paired(client.join().unwrap());
     });
-    let (tcp, call) = world.connect(Patience {
+    let (tcp, call) = world.connect(PairingTimeouts {
         accept: SOON,
         ..PATIENT
     });
@@ -109,7 +109,7 @@ fn an_accept_that_lags_is_awaited_and_one_that_never_comes_is_not() {
 fn giving_up_and_going_on_exclude_each_other() {
     let late = Instant::now() + Duration::from_secs(3600);
     let mut world = World::new("127.0.0.1:0");
-    // The client goes on, then the server's patience ends.
+    // The client goes on, then the server's timeouts ends.
     let (tcp, call) = world.connect(PATIENT);
     let (_accepted, answer) = world.accept();
     let (mut call, mut answer) = (call.unwrap(), answer.unwrap());

@@ -66,7 +66,7 @@ fn a_name_that_was_taken_in_advance_keeps_no_listener_from_pairing() {
         let [one, two] = world.settle(&tcp, call, answer.expect("it has called"));
         paired(one);
         paired(two);
-        // Names like that of a listener that has none are not looked for.
+        // Names like that of a listener that has none are not searched for.
         let World { rendezvous, .. } = world;
         drop(rendezvous);
         drop(squatter);
@@ -74,7 +74,7 @@ fn a_name_that_was_taken_in_advance_keeps_no_listener_from_pairing() {
 }
 
 #[test]
-fn a_survey_tells_who_listens_and_calls_nobody() {
+fn a_survey_lists_listeners_and_calls_none() {
     let plain = listening("127.0.0.1:0");
     let address = plain.local_addr().unwrap();
     let expected = |all, named| {

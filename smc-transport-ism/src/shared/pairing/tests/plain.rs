@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::{PATIENT, SOON, World, connect, is_plain, listening, socket};
 use crate::device::IsmDevice;
 use crate::shared::Device;
-use crate::shared::pairing::{Call, Patience};
+use crate::shared::pairing::{Call, PairingTimeouts};
 
 //= SHM-004 test
 //= SHM-002 test
@@ -29,9 +29,9 @@ fn a_plain_client_is_answered_at_once() {
     );
     drop(plain);
     client.write_all(b"hello").unwrap();
-    let mut octets = [0; 5];
-    accepted.read_exact(&mut octets).unwrap();
-    assert_eq!(&octets, b"hello");
+    let mut bytes = [0; 5];
+    accepted.read_exact(&mut bytes).unwrap();
+    assert_eq!(&bytes, b"hello");
 }
 
 //= SHM-002 test
@@ -42,7 +42,7 @@ fn a_plain_server_is_not_called() {
     let gid = Device::open().unwrap().facts().gid;
     let (_tcp, call) = connect(listener.local_addr().unwrap(), gid, PATIENT);
     assert!(call.is_none());
-    // Nor is one on another host, whoever listens to the same port here.
+    // Nor is one on another host, whichever process listens to the same port here.
     let far = SocketAddr::new(
         "192.0.2.1".parse().unwrap(),
         listener.local_addr().unwrap().port(),
@@ -65,14 +65,14 @@ fn a_connection_that_stands_already_is_plain() {
     assert!(answer.is_none(), "no client has called before");
     // A call that comes late names a connection that was handed out already.
     let gid = world.client.facts().gid;
-    let quick = Patience {
+    let quick = PairingTimeouts {
         grace: SOON,
         ..PATIENT
     };
     let call = Call::announce(&tcp, to, gid, quick).unwrap();
     let outcome = call.unwrap().finish(&tcp, |_| false).unwrap();
     assert!(is_plain(&outcome));
-    // And whoever connects next is not taken for it.
+    // And a client that connects next is not taken for it.
     let plain = TcpStream::connect(to).unwrap();
     let (_accepted, answer) = world.accept();
     assert!(answer.is_none());

@@ -1,4 +1,4 @@
-//! Messages in few words, for the ladder.
+//! Short descriptions of messages, for the ladder.
 
 use smc_capture::frame::gid_address;
 use smc_proto::wire::cdc::{Cdc, ConnectionFlags, ProducerFlags};
@@ -63,18 +63,18 @@ fn side(contact: &AcceptConfirm) -> String {
 
 fn mtu(mtu: Mtu) -> String {
     mtu.octets()
-        .map_or_else(|| mtu.to_string(), |octets| octets.to_string())
+        .map_or_else(|| mtu.to_string(), |bytes| bytes.to_string())
 }
 
-const fn turn(reply: bool) -> &'static str {
+const fn kind(reply: bool) -> &'static str {
     if reply { "reply" } else { "request" }
 }
 
 pub(super) fn llc(message: &LlcMessage) -> String {
-    let turn = turn(message.is_reply());
+    let kind = kind(message.is_reply());
     match message {
         LlcMessage::ConfirmLink(confirm) => format!(
-            "LLC CONFIRM LINK {turn}: link {}, GID {}, QP {}, max {} links",
+            "LLC CONFIRM LINK {kind}: link {}, GID {}, QP {}, max {} links",
             confirm.link,
             gid_address(confirm.gid),
             confirm.qpn,
@@ -83,20 +83,20 @@ pub(super) fn llc(message: &LlcMessage) -> String {
         LlcMessage::AddLink(add) => {
             let (link, gid) = (add.link, gid_address(add.gid));
             match add.rejection {
-                Some(reason) => format!("LLC ADD LINK {turn}: link {link}, rejected, {reason}"),
+                Some(reason) => format!("LLC ADD LINK {kind}: link {link}, rejected, {reason}"),
                 // The client's: only the server makes links.
                 None if add.link == LinkNumber(0) => {
-                    format!("LLC ADD LINK {turn}: GID {gid} could have a link")
+                    format!("LLC ADD LINK {kind}: GID {gid} could have a link")
                 }
                 None => format!(
-                    "LLC ADD LINK {turn}: link {link}, GID {gid}, QP {}, MTU {}",
+                    "LLC ADD LINK {kind}: link {link}, GID {gid}, QP {}, MTU {}",
                     add.qpn,
                     mtu(add.mtu)
                 ),
             }
         }
         LlcMessage::AddLinkContinuation(more) => format!(
-            "LLC ADD LINK CONTINUATION {turn}: link {}, {}",
+            "LLC ADD LINK CONTINUATION {kind}: link {}, {}",
             more.link,
             many(more.pairs.len(), "RMB key"),
         ),
@@ -106,17 +106,17 @@ pub(super) fn llc(message: &LlcMessage) -> String {
             } else {
                 format!("link {}", delete.link)
             };
-            format!("LLC DELETE LINK {turn}: {which}, {}", delete.reason)
+            format!("LLC DELETE LINK {kind}: {which}, {}", delete.reason)
         }
         LlcMessage::ConfirmRkey(confirm) => {
             let (rkey, flags) = (confirm.rtoken.rkey, refusal(confirm.flags));
-            format!("LLC CONFIRM RKEY {turn}: {rkey}{flags}")
+            format!("LLC CONFIRM RKEY {kind}: {rkey}{flags}")
         }
         LlcMessage::DeleteRkey(delete) => {
             let (keys, flags) = (delete.rkeys.len(), refusal(delete.flags));
-            format!("LLC DELETE RKEY {turn}: {}{flags}", many(keys, "key"))
+            format!("LLC DELETE RKEY {kind}: {}{flags}", many(keys, "key"))
         }
-        LlcMessage::TestLink(_) => format!("LLC TEST LINK {turn}"),
+        LlcMessage::TestLink(_) => format!("LLC TEST LINK {kind}"),
         other @ LlcMessage::ConfirmRkeyContinuation(_) => format!("LLC {other}"),
     }
 }
@@ -133,10 +133,10 @@ pub(super) fn llc_v2(message: &LlcMessageV2<'_>) -> String {
             }
         }
         LlcMessageV2::RequestAddLink(m) => {
-            let turn = turn(m.reply);
+            let kind = kind(m.reply);
             match m.gids.iter().next() {
-                Some(gid) => format!("LLC REQUEST ADD LINK {turn}: GID {}", gid_address(gid)),
-                None => format!("LLC REQUEST ADD LINK {turn}: none now"),
+                Some(gid) => format!("LLC REQUEST ADD LINK {kind}: GID {}", gid_address(gid)),
+                None => format!("LLC REQUEST ADD LINK {kind}: none now"),
             }
         }
         other => common(other).map_or_else(|| other.to_string(), |message| llc(&message)),
@@ -188,7 +188,7 @@ pub(super) fn rings(message: &LlcMessage, mut learn: impl FnMut(RToken)) {
     }
 }
 
-/// Cursors as laps around the ring and octets.
+/// Cursors as laps around the ring and bytes.
 pub(super) fn cdc(cdc: &Cdc) -> String {
     let name = format!("CDC {}", cdc.sequence);
     cursors(&name, &CdcIsm::from(*cdc))

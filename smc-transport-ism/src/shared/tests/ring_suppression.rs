@@ -1,10 +1,10 @@
-//! A device that looks at the heads of its DMBs by itself.
+//! A device that suppresses rings and polls the heads of its DMBs.
 
 use super::{attached, joined, next};
 use crate::device::{IsmDevice, IsmReport, RemoteDmb};
 use crate::shared::Device;
 
-fn say(device: &mut Device, to: RemoteDmb, count: u8) {
+fn send(device: &mut Device, to: RemoteDmb, count: u8) {
     let cdc = core::array::from_fn(|at| if at == 10 { count } else { 0 });
     device.move_cdc(to, 0, 0, &cdc, true).unwrap();
 }
@@ -18,31 +18,31 @@ fn what_came_without_a_ring_is_reported_when_rings_are_wanted_again() {
         Some(IsmReport::Signalled { dmb: of, cdc, .. }) => of == dmb && cdc[10] == count,
         _ => false,
     };
-    two.attend();
-    assert!(two.attends());
-    say(&mut one, remote, 1);
+    two.suppress_rings();
+    assert!(two.suppresses_rings());
+    send(&mut one, remote, 1);
     assert_eq!(two.poll(), None, "it rang");
-    two.stop_attending();
+    two.restore_rings();
     assert!(is_it(two.poll(), 1));
     assert_eq!(two.poll(), None);
-    say(&mut one, remote, 2);
+    send(&mut one, remote, 2);
     assert!(is_it(two.poll(), 2), "no ring");
-    // So it is by going to sleep.
-    two.attend();
-    say(&mut one, remote, 3);
-    assert!(!two.park() && !two.attends());
+    // Parking restores rings, too.
+    two.suppress_rings();
+    send(&mut one, remote, 3);
+    assert!(!two.park() && !two.suppresses_rings());
     assert!(is_it(two.poll(), 3));
     assert!(two.park());
-    two.attend();
-    assert!(!two.attends(), "it sleeps");
-    say(&mut one, remote, 4);
+    two.suppress_rings();
+    assert!(!two.suppresses_rings(), "it sleeps");
+    send(&mut one, remote, 4);
     assert!(is_it(Some(next(&mut two)), 4));
-    // A look at any time, without an end of that.
-    two.attend();
-    say(&mut one, remote, 5);
-    two.look_at_heads();
-    assert!(is_it(two.poll(), 5) && two.attends());
-    two.look_at_heads();
+    // The heads can be polled at any time, without an end of the suppression.
+    two.suppress_rings();
+    send(&mut one, remote, 5);
+    two.poll_heads();
+    assert!(is_it(two.poll(), 5) && two.suppresses_rings());
+    two.poll_heads();
     assert_eq!(two.poll(), None, "nothing is new");
 }
 
@@ -54,14 +54,14 @@ fn what_came_without_a_ring_is_reported_before_the_end_of_its_writer() {
         let (mut one, mut two) = joined();
         let (_, remote) = attached(&mut one, &mut two);
         let (lost, to_one) = attached(&mut two, &mut one);
-        two.attend();
-        say(&mut one, remote, 9);
+        two.suppress_rings();
+        send(&mut one, remote, 9);
         if ends {
             drop(one);
         } else {
             one.unregister_dmb(lost).unwrap();
         }
-        two.heed();
+        two.note_readable();
         let first = next(&mut two);
         assert!(matches!(first, IsmReport::Signalled { cdc, .. } if cdc[10] == 9));
         let second = next(&mut two);
