@@ -15,6 +15,8 @@ mod proxy;
 mod run;
 mod sim;
 #[cfg(target_os = "linux")]
+mod ss;
+#[cfg(target_os = "linux")]
 mod target;
 mod values;
 
@@ -38,6 +40,8 @@ pub use proxy::ProxyArguments;
 pub use run::{RunArguments, Size};
 pub use sim::{Profile, SimArguments};
 #[cfg(target_os = "linux")]
+pub use ss::SsArguments;
+#[cfg(target_os = "linux")]
 pub use target::{HostPort, Target, canonical};
 pub use values::{Percentages, Seeds};
 
@@ -59,6 +63,7 @@ pub use values::{Percentages, Seeds};
         smcx perf                          how fast that is\n  \
         smcx perf --server, smcx perf --client HOST   and between two hosts\n  \
         smcx proxy 6380 db.example:6379    TCP here, SMC to there\n  \
+        smcx ss                            connections of all programs, with their processes\n  \
         smcx devices                       what could carry SMC here, and why not\n  \
         smcx why localhost 5000            would a connection use SMC, and if not, why\n  \
         smcx policy check policy.toml      what a policy says, line by line\n  \
@@ -271,6 +276,22 @@ pub enum Command {
         smcx devices                                           for people\n  \
         smcx devices --json | jq '.rnics[].ports[] | select(.usable).gids'")]
     Devices(DevicesArguments),
+    /// List connections over SMC: of programs with smc-sockets or under "smcx run", and of
+    /// the kernel's own SMC.
+    ///
+    /// States, codes and columns are those of smcss of smc-tools, and the process and its
+    /// program come last; "kernel" for sockets of AF_SMC. Programs of this user are shown, and
+    /// to root those of all. They need not do anything for it, and may be stopped.
+    ///
+    /// Cursors of a program's connection are those of its last wait; flags are not known
+    /// then, and neither are tokens of memory.
+    #[cfg(target_os = "linux")]
+    #[command(after_help = "Examples:\n  \
+        smcx ss                            connections that are not listeners\n  \
+        smcx ss -a --explain               all, and why those are TCP that are\n  \
+        smcx ss -dD -W                     cursors, GIDs and tokens of SMC-D\n  \
+        smcx ss --json | jq -r 'select(.mode == \"TCP\") | .why'")]
+    Ss(SsArguments),
     /// Write the manual pages, or all completions, into a directory.
     #[command(hide = true, subcommand)]
     Generate(GenerateCommand),

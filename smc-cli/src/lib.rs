@@ -37,6 +37,9 @@ pub mod policy;
 pub mod proxy;
 #[doc(hidden)]
 pub mod sim;
+#[cfg(target_os = "linux")]
+#[doc(hidden)]
+pub mod ss;
 mod status;
 #[cfg(target_os = "linux")]
 #[doc(hidden)]
@@ -90,6 +93,8 @@ where
         Some(Command::Run(arguments)) => return launch::run(&arguments, stderr),
         #[cfg(target_os = "linux")]
         Some(Command::Devices(arguments)) => devices::run(&arguments, stdout),
+        #[cfg(target_os = "linux")]
+        Some(Command::Ss(arguments)) => ss::run(&arguments, stdout),
         #[cfg(target_os = "linux")]
         Some(Command::Why(arguments)) => why::run(&arguments, stdout),
         #[cfg(target_os = "linux")]

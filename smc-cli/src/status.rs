@@ -120,6 +120,14 @@ const OF_COMMANDS: &[(&str, &[Status])] = &[
         ],
     ),
     (
+        "ss",
+        &[
+            ("0", "the connections were listed; there may be none"),
+            ("1", "/proc cannot be read"),
+            USAGE,
+        ],
+    ),
+    (
         "why",
         &[
             (

@@ -98,7 +98,6 @@ impl Row {
         let Some(publisher) = publisher() else {
             return;
         };
-        let side = side(role);
         let mut row = basis(tcp, role);
         row.state = state::ACTIVE;
         match carrier {
@@ -110,11 +109,16 @@ impl Row {
                 row.technology = smc_view::Technology::Tcp;
                 (row.reason, row.peer_reason) = reasons(why);
                 row.sentence = publisher.sentence(&why.sentence());
-                publisher.fell_back(side, foremost(why));
             }
         }
-        self.state.store(row.state, Ordering::Relaxed);
-        self.row.get_or_init(|| publisher.connection(&row));
+        self.row.get_or_init(|| {
+            // Once for a connection.
+            if let Carrier::Tcp(why) = carrier {
+                publisher.fell_back(side(role), foremost(why));
+            }
+            self.state.store(row.state, Ordering::Relaxed);
+            publisher.connection(&row)
+        });
     }
 
     /// What the engine knows of a connection that SMC carries.

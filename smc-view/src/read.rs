@@ -314,3 +314,17 @@ fn rows<'a, const WORDS: usize>(
         words
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::printable;
+
+    #[test]
+    fn names_move_no_cursor_of_a_terminal() {
+        assert_eq!(
+            printable(b"a\x1b[2J\nb\xff\x9b\n"),
+            "a?[2J?b\u{fffd}\u{fffd}"
+        );
+        assert_eq!(printable("\u{9b}é".as_bytes()), "?é");
+    }
+}

@@ -12,4 +12,5 @@ mod perf;
 mod policy;
 mod proxy;
 mod run;
+mod ss;
 mod why;

@@ -1,0 +1,75 @@
+//! `smcx ss`: connections of programs with smc-sockets, and those of the kernel's SMC.
+
+mod json;
+pub mod kernel;
+mod ours;
+pub mod row;
+
+use std::io::Write;
+use std::thread;
+use std::time::Duration;
+
+use crate::cli::SsArguments;
+use crate::output::Failure;
+use row::{Columns, Mode, Row};
+
+use smc_view::state;
+
+/// Shows the connections, once or again and again.
+///
+/// # Errors
+/// `/proc` cannot be read, or the output cannot be written.
+pub fn run(arguments: &SsArguments, stdout: &mut dyn Write) -> Result<(), Failure> {
+    loop {
+        show(arguments, stdout)?;
+        stdout.flush()?;
+        let Some(seconds) = arguments.watch else {
+            return Ok(());
+        };
+        thread::sleep(Duration::from_secs(seconds));
+        if !arguments.json {
+            writeln!(stdout)?;
+        }
+    }
+}
+
+fn show(arguments: &SsArguments, stdout: &mut dyn Write) -> Result<(), Failure> {
+    let mut rows = ours::rows()
+        .map_err(|error| Failure::Problem(format!("processes cannot be listed: {error}")))?;
+    // Without SMC in the kernel there are none of its.
+    rows.extend(kernel::rows().unwrap_or_default());
+    rows.retain(|row| is_wanted(arguments, row));
+    if arguments.json {
+        for row in &rows {
+            writeln!(stdout, "{}", json::of(row))?;
+        }
+        return Ok(());
+    }
+    let columns = Columns {
+        details: arguments.details,
+        smcd: arguments.smcd,
+        smcr: arguments.smcr,
+        wide: arguments.wide,
+    };
+    writeln!(stdout, "{}Process", columns.header())?;
+    for row in &rows {
+        writeln!(stdout, "{}{}", columns.line(row), row.process())?;
+        if arguments.explain
+            && let Some((why, remedy)) = row.why()
+        {
+            writeln!(stdout, "    why: {why}\n    what to do: {remedy}")?;
+        }
+    }
+    Ok(())
+}
+
+fn is_wanted(arguments: &SsArguments, row: &Row) -> bool {
+    let is_listener = row.state == state::LISTEN;
+    if arguments.listening {
+        return is_listener;
+    }
+    let is_hidden = is_listener || row.state == state::INIT;
+    (arguments.all || !is_hidden)
+        && (!arguments.smcd || row.mode == Mode::SmcD)
+        && (!arguments.smcr || row.mode == Mode::SmcR)
+}

@@ -1,0 +1,84 @@
+//! Connections of programs with smc-sockets, of this user or, for root, of all.
+
+use std::io;
+use std::net::Ipv6Addr;
+
+use smc_view::{Connection, Counted, Found, LinkRecord, Role, Technology, processes};
+
+use super::row::{Cursor, Details, Link, Memory, Mode, Row};
+
+/// All of them, in the order of their processes.
+pub(super) fn rows() -> io::Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for found in processes()? {
+        let snapshot = found.view.read();
+        for (connection, counted) in &snapshot.connections {
+            rows.push(row(&found, &snapshot.links, connection, counted));
+        }
+    }
+    Ok(rows)
+}
+
+fn row(found: &Found, links: &[LinkRecord], at: &Connection, counted: &Counted) -> Row {
+    let mode = match at.technology {
+        Technology::SmcD => Mode::SmcD,
+        Technology::SmcR => Mode::SmcR,
+        Technology::Tcp => Mode::Tcp(at.reason, at.peer_reason),
+        _ => Mode::Unknown,
+    };
+    let is_smc = matches!(mode, Mode::SmcD | Mode::SmcR);
+    Row {
+        state: at.state,
+        uid: found.user,
+        inode: at.inode,
+        local: at.local,
+        peer: at.peer,
+        interface: at.interface,
+        mode,
+        shut: [at.shut.0, at.shut.1],
+        details: is_smc.then(|| details(at, counted)),
+        link: (mode == Mode::SmcR).then(|| link(links, at)).flatten(),
+        memory: (mode == Mode::SmcD).then(|| Memory {
+            gid: at.gid,
+            peer_gid: at.peer_gid,
+            group: at.group.unwrap_or(0) as u32,
+            ..Memory::default()
+        }),
+        owner: Some((found.process, found.program.clone())),
+        sentence: found.view.sentence(at.sentence),
+        bytes: is_smc.then_some([counted.sent, counted.received]),
+        at: counted.progress.at,
+    }
+}
+
+fn details(at: &Connection, counted: &Counted) -> Details {
+    let progress = &counted.progress;
+    let (own, peer, send) = (at.receive_buffer, at.peer_buffer, at.send_buffer);
+    Details {
+        token: at.token,
+        buffers: [send, own, peer],
+        received: [
+            Cursor::of(progress.arrived.max(counted.received), own),
+            Cursor::of(counted.received, own),
+        ],
+        sent: [
+            Cursor::of(progress.written, peer),
+            Cursor::of(progress.peer_consumed, peer),
+        ],
+        flags: [[0; 2]; 2],
+        progress: [progress.written, progress.written, progress.completed]
+            .map(|position| Cursor::of(position, send)),
+    }
+}
+
+fn link(links: &[LinkRecord], at: &Connection) -> Option<Link> {
+    let of = |link: &&LinkRecord| Some(link.group) == at.group && link.link == at.link;
+    let link = links.iter().find(of)?;
+    Some(Link {
+        is_server: at.role == Role::Server,
+        device: link.device.to_string(),
+        port: link.port,
+        link: link.link,
+        gids: [link.gid, link.peer_gid].map(|gid| Ipv6Addr::from(gid).to_string()),
+    })
+}

@@ -1,0 +1,314 @@
+//! `smcx ss`: the kernel's records as `smcss` shows them, and connections of programs.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+
+use serde_json::Value;
+use smc_sockets::{SmcListener, SmcStream, Stack};
+use smcx::ss::kernel;
+use smcx::ss::row::{Columns, Cursor, Row};
+
+use crate::common::smcx;
+
+/// A record of `sock_diag`: state, mode, addresses, and attributes.
+fn record(state: u8, mode: u8, ends: [SocketAddr; 2], attributes: &[(u16, Vec<u8>)]) -> Vec<u8> {
+    let mut body = vec![43, state, mode, 0];
+    for end in ends {
+        body.extend(end.port().to_be_bytes());
+    }
+    for end in ends {
+        let mut address = [0; 16];
+        match end {
+            SocketAddr::V4(at) => address[..4].copy_from_slice(&at.ip().octets()),
+            SocketAddr::V6(at) => address = at.ip().octets(),
+        }
+        body.extend(address);
+    }
+    body.extend(2_u32.to_ne_bytes());
+    body.extend([0; 8]);
+    body.extend(1000_u32.to_ne_bytes());
+    body.extend(4711_u64.to_ne_bytes());
+    assert_eq!(body.len(), 64);
+    for (kind, value) in attributes {
+        body.extend((4 + value.len() as u16).to_ne_bytes());
+        body.extend(kind.to_ne_bytes());
+        body.extend(value);
+        body.resize(body.len().next_multiple_of(4), 0);
+    }
+    message(20, &body)
+}
+
+fn message(kind: u16, body: &[u8]) -> Vec<u8> {
+    let mut message = (16 + body.len() as u32).to_ne_bytes().to_vec();
+    message.extend(kind.to_ne_bytes());
+    message.extend([0; 10]);
+    message.extend(body);
+    message
+}
+
+fn words(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+}
+
+fn parsed(datagram: &[u8]) -> Vec<Row> {
+    let mut rows = Vec::new();
+    kernel::parse(datagram, &mut rows);
+    rows
+}
+
+fn ends(local: &str, peer: &str) -> [SocketAddr; 2] {
+    [local.parse().unwrap(), peer.parse().unwrap()]
+}
+
+/// Attribute 1: token 7, buffers of 64 KiB, cursors with wraps and counts 1 to 7.
+fn connection() -> Vec<u8> {
+    let cursor = |at: u16| {
+        let mut cursor = [[0; 2], at.to_ne_bytes()].concat();
+        cursor.extend(u32::from(at).to_ne_bytes());
+        cursor
+    };
+    let mut value = words(&[7, 0x1_0000, 0x1_0000, 0x1_0000]);
+    (1..=4).for_each(|at| value.extend(cursor(at)));
+    value.extend([0x80, 0x40, 0x20, 0x10]);
+    (5..=7).for_each(|at| value.extend(cursor(at)));
+    value
+}
+
+const HEADER: &str = "State          UID   Inode   Local Address           Peer Address            \
+                      Intf Mode ";
+
+#[test]
+fn records_of_the_kernel_are_shown_as_smcss_shows_them() {
+    let shut = |bits| (3, vec![bits, 0, 0, 0]);
+    let of = ends("10.0.0.1:80", "10.0.0.2:40000");
+    let mut link = vec![1];
+    link.extend(b"mlx5_0".iter().chain(&[0; 58]));
+    link.push(1);
+    for gid in ["fe80::1", "fe80::2"] {
+        link.extend(gid.bytes().chain(std::iter::repeat_n(0, 40 - gid.len())));
+    }
+    link.push(1);
+    let mut memory = words(&[9, 0]);
+    [2_u64, 1, 3, 4]
+        .iter()
+        .for_each(|word| memory.extend(word.to_ne_bytes()));
+    let mut dump = Vec::new();
+    for of in [
+        record(1, 1, of, &[shut(0), (5, words(&[0x0301_0000, 0]))]),
+        record(
+            1,
+            1,
+            of,
+            &[shut(0), (5, words(&[0x0305_0000, 0x0303_0007]))],
+        ),
+        record(10, 0, ends("[::]:443", "[::]:0"), &[shut(0)]),
+        record(2, 0, of, &[shut(0)]),
+        record(7, 0, of, &[shut(0)]),
+        record(24, 0, of, &[shut(1), (1, connection()), (2, link)]),
+        record(99, 2, of, &[shut(2), (4, memory)]),
+    ] {
+        dump.extend(of);
+    }
+    let rows = parsed(&dump);
+    let columns = Columns::default();
+    assert_eq!(columns.header(), HEADER);
+    let lines: Vec<_> = rows.iter().map(|row| columns.line(row)).collect();
+    let basis = "01000 0004711 10.0.0.1:80             10.0.0.2:40000          0002 ";
+    assert_eq!(
+        lines,
+        [
+            format!("ACTIVE         {basis}TCP 0x03010000 "),
+            format!("ACTIVE         {basis}TCP 0x03050000/0x03030007 "),
+            // Four words of zero are of IPv4.
+            "LISTEN         01000 0004711 0.0.0.0:443             ".to_owned(),
+            "INIT           01000 0004711 ".to_owned(),
+            format!("CLOSED         {basis}"),
+            format!("APPFINCLOSEWAIT1 {basis}SMCR "),
+            format!("0x63?          {basis}SMCD "),
+        ]
+    );
+    let details = Columns {
+        details: true,
+        smcr: true,
+        ..columns
+    };
+    assert_eq!(
+        details.header(),
+        format!(
+            "{HEADER}Shutd Token    Sndbuf   Rcvbuf   Peerbuf  rxprod-Cursor rxcons-Cursor rxFlags \
+             txprod-Cursor txcons-Cursor txFlags txprep-Cursor txsent-Cursor txfin-Cursor  \
+             Role IB-device       Port Linkid GID                                      Peer-GID"
+        )
+    );
+    assert_eq!(
+        details.line(&rows[5]),
+        format!(
+            "APPFINCLOSEWAIT1 {basis}SMCR  <-W  00000007 00010000 00010000 00010000 \
+             0001:00000001 0002:00000002 80:40   0003:00000003 0004:00000004 20:10   \
+             0005:00000005 0006:00000006 0007:00000007 SERV mlx5_0          01   01     \
+             fe80::1                                  fe80::2 "
+        )
+    );
+    let memory = Columns {
+        smcd: true,
+        ..columns
+    };
+    assert_eq!(
+        memory.line(&rows[6]),
+        format!(
+            "0x63?          {basis}SMCD 0000000000000001 0000000000000003 0000000000000002 \
+             0000000000000004 00000009 "
+        )
+    );
+}
+
+#[test]
+fn long_addresses_are_cut_unless_all_is_wanted() {
+    let of = ends("[2001:db8:1:2:3:4:5:6]:65535", "[2001:db8::1]:1");
+    let rows = parsed(&record(1, 2, of, &[]));
+    let line = Columns::default().line(&rows[0]);
+    assert!(
+        line.contains(" 2001:db8:1:2:3..:65535 2001:db8::1:1           0002 SMCD "),
+        "{line}"
+    );
+    let wide = Columns {
+        wide: true,
+        ..Columns::default()
+    };
+    let line = wide.line(&rows[0]);
+    assert!(
+        line.contains(" 2001:db8:1:2:3:4:5:6:65535 2001:db8::1:1 "),
+        "{line}"
+    );
+}
+
+/// Whatever a datagram has, reading it ends.
+#[test]
+fn datagrams_of_any_content_are_read() {
+    let of = ends("10.0.0.1:80", "10.0.0.2:40000");
+    let whole = record(1, 0, of, &[(1, connection()), (3, vec![0; 4])]);
+    for length in 0..whole.len() {
+        parsed(&whole[..length]);
+        for wrong in [0, 1, 15, 16, 17, 0xff] {
+            let mut broken = whole.clone();
+            broken[length] = wrong;
+            parsed(&broken);
+        }
+    }
+    assert!(kernel::parse(&message(2, &words(&[2])), &mut Vec::new()));
+    assert!(kernel::parse(&message(3, &[]), &mut Vec::new()));
+    let mut control = record(1, 0, of, &[(2, [&[1][..], b"\x1b[2J", &[0; 150]].concat())]);
+    let shown = parsed(&control).remove(0).link.unwrap();
+    assert_eq!(shown.device, "?[2J");
+    control.truncate(70);
+    assert_eq!(parsed(&control), []);
+}
+
+#[test]
+fn the_request_is_that_of_smcss() {
+    let request = kernel::request();
+    assert_eq!(request.len(), 68);
+    assert_eq!(request[16..20], [43, 0, 0, 11]);
+}
+
+#[test]
+fn cursors_of_a_stream_turn_with_their_ring() {
+    let at = |position, ring| {
+        let cursor = Cursor::of(position, ring);
+        (cursor.wrap, cursor.count)
+    };
+    assert_eq!(at(0, 100), (0, 0));
+    assert_eq!(at(99, 100), (0, 99));
+    assert_eq!(at(100, 100), (1, 0));
+    assert_eq!(at(100 * 65_537 + 5, 100), (1, 5));
+    assert_eq!(at(5, 0), (0, 0));
+}
+
+/// The objects of this process whose server has this port.
+fn of_port(port: u16, arguments: &[&str]) -> Vec<Value> {
+    let outcome = smcx(["ss", "--json"].iter().chain(arguments).copied());
+    assert_eq!(outcome.status, 0, "{}", outcome.stderr);
+    let objects = outcome.stdout.lines();
+    let objects = objects.map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let has = |object: &Value, key: &str| {
+        let address = object[key].as_str().unwrap_or_default();
+        address.ends_with(&format!(":{port}"))
+    };
+    let is = |object: &Value| {
+        object["process"] == std::process::id() && (has(object, "local") || has(object, "peer"))
+    };
+    objects.filter(is).collect()
+}
+
+#[test]
+fn connections_of_programs_are_listed_with_their_reasons() {
+    let stack = Stack::open().unwrap();
+    let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let listener = SmcListener::on(&stack, tcp).unwrap();
+    let address = listener.local_addr().unwrap();
+    let port = address.port();
+    let accept = |listener: SmcListener| {
+        std::thread::spawn(move || (listener.accept().unwrap().0, listener))
+    };
+    let accepting = accept(listener);
+    let mut near = SmcStream::connect_on(&Stack::open().unwrap(), address).unwrap();
+    let (mut far, listener) = accepting.join().unwrap();
+    assert!(near.carrier().is_smc(), "{}", near.carrier());
+    near.write_all(&[1; 1000]).unwrap();
+    far.read_exact(&mut [0; 1000]).unwrap();
+
+    let listed = of_port(port, &[]);
+    assert_eq!(listed.len(), 2, "{listed:?}");
+    for object in &listed {
+        assert_eq!(
+            (&object["state"], &object["mode"]),
+            (&"ACTIVE".into(), &"SMCD".into())
+        );
+        let sent = [&object["sent_bytes"], &object["received_bytes"]];
+        assert!(sent == [1000, 0] || sent == [0, 1000], "{object}");
+    }
+    assert_eq!(of_port(port, &["-a"]).len(), 3);
+    let listening = of_port(port, &["-l"]);
+    assert_eq!(listening.len(), 1);
+    assert_eq!(listening[0]["state"], "LISTEN");
+    assert_eq!(of_port(port, &["-R"]).len(), 0);
+    assert_eq!(of_port(port, &["-D"]).len(), 2);
+
+    // One that is TCP, in words and by its code.
+    let accepting = accept(listener);
+    let _plain = TcpStream::connect(address).unwrap();
+    let (accepted, _listener) = accepting.join().unwrap();
+    let why = *accepted.carrier().why_tcp().unwrap();
+    let listed = of_port(port, &[]);
+    let tcp: Vec<_> = listed.iter().filter(|at| at["mode"] == "TCP").collect();
+    assert_eq!(tcp.len(), 1, "{listed:?}");
+    assert_eq!(tcp[0]["reason"], why.smcss());
+    assert_eq!(tcp[0]["why"], why.sentence());
+    let shown = smcx(["ss", "--explain"]);
+    assert_eq!(shown.status, 0, "{}", shown.stderr);
+    let mut lines = shown.stdout.lines();
+    assert_eq!(lines.next(), Some(format!("{HEADER}Process").as_str()));
+    let peer = accepted.peer_addr().unwrap().to_string();
+    assert!(
+        lines.any(|line| line.contains(&peer) && line.contains(&why.smcss())),
+        "{}",
+        shown.stdout
+    );
+    assert_eq!(
+        lines.next(),
+        Some(format!("    why: {}", why.sentence()).as_str())
+    );
+    assert!(lines.next().unwrap().starts_with("    what to do: "));
+    drop((near, far));
+}
+
+#[test]
+fn what_excludes_each_other_is_wrong_usage() {
+    for arguments in [["-l", "-a"], ["-D", "-R"], ["-l", "-d"]] {
+        assert_eq!(
+            smcx(["ss"].into_iter().chain(arguments)).status,
+            2,
+            "{arguments:?}"
+        );
+    }
+}
