@@ -168,7 +168,7 @@ fn long_addresses_are_cut_unless_all_is_wanted() {
     let rows = parsed(&record(1, 2, of, &[]));
     let line = Columns::default().line(&rows[0]);
     assert!(
-        line.contains(" 2001:db8:1:2:3..:65535 2001:db8::1:1           0002 SMCD "),
+        line.contains(" 2001:db8:1:2:3:..:65535 2001:db8::1:1           0002 SMCD "),
         "{line}"
     );
     let wide = Columns {
