@@ -17,6 +17,8 @@ mod sim;
 #[cfg(target_os = "linux")]
 mod ss;
 #[cfg(target_os = "linux")]
+mod stats;
+#[cfg(target_os = "linux")]
 mod target;
 mod values;
 
@@ -42,6 +44,8 @@ pub use sim::{Profile, SimArguments};
 #[cfg(target_os = "linux")]
 pub use ss::SsArguments;
 #[cfg(target_os = "linux")]
+pub use stats::StatsArguments;
+#[cfg(target_os = "linux")]
 pub use target::{HostPort, Target, canonical};
 pub use values::{Percentages, Seeds};
 
@@ -64,6 +68,7 @@ pub use values::{Percentages, Seeds};
         smcx perf --server, smcx perf --client HOST   and between two hosts\n  \
         smcx proxy 6380 db.example:6379    TCP here, SMC to there\n  \
         smcx ss                            connections of all programs, with their processes\n  \
+        smcx stats                         what they have counted\n  \
         smcx devices                       what could carry SMC here, and why not\n  \
         smcx why localhost 5000            would a connection use SMC, and if not, why\n  \
         smcx policy check policy.toml      what a policy says, line by line\n  \
@@ -292,6 +297,17 @@ pub enum Command {
         smcx ss -dD -W                     cursors, GIDs and tokens of SMC-D\n  \
         smcx ss --json | jq -r 'select(.mode == \"TCP\") | .why'")]
     Ss(SsArguments),
+    /// Show what the running programs have counted over SMC: connections, bytes, sizes.
+    ///
+    /// The sum of all processes of this user, or to root of all users, for as long as each
+    /// lives: what a process counted goes with it. Rows are those of smcd stats and smcr stats;
+    /// counts of TCP and of handshakes that failed are not divided by SMC-D and SMC-R, and
+    /// reasons of fallbacks, in the JSON, are counted since each process began.
+    #[cfg(target_os = "linux")]
+    #[command(after_help = "Examples:\n  \
+        smcx stats                         since the last --reset\n  \
+        smcx stats --absolute --json | jq .SMCD.SMC_TX_BYTES")]
+    Stats(StatsArguments),
     /// Write the manual pages, or all completions, into a directory.
     #[command(hide = true, subcommand)]
     Generate(GenerateCommand),

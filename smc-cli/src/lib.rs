@@ -40,6 +40,9 @@ pub mod sim;
 #[cfg(target_os = "linux")]
 #[doc(hidden)]
 pub mod ss;
+#[cfg(target_os = "linux")]
+#[doc(hidden)]
+pub mod stats;
 mod status;
 #[cfg(target_os = "linux")]
 #[doc(hidden)]
@@ -95,6 +98,8 @@ where
         Some(Command::Devices(arguments)) => devices::run(&arguments, stdout),
         #[cfg(target_os = "linux")]
         Some(Command::Ss(arguments)) => ss::run(&arguments, stdout),
+        #[cfg(target_os = "linux")]
+        Some(Command::Stats(arguments)) => stats::run(&arguments, stdout),
         #[cfg(target_os = "linux")]
         Some(Command::Why(arguments)) => why::run(&arguments, stdout),
         #[cfg(target_os = "linux")]

@@ -378,7 +378,9 @@ fn ten_thousand_connections_are_read_fast_and_stall_nothing() {
         over.store(true, Ordering::Relaxed);
         let (worst, stalls, turns) = program.join().unwrap();
         println!("read in {best:?}; worst turn {worst:?}, {stalls} of {turns} above 1 ms");
-        assert!(best < Duration::from_millis(100), "{best:?}");
+        // Without optimization, on a machine that others use, much longer.
+        let most = if cfg!(debug_assertions) { 2000 } else { 100 };
+        assert!(best < Duration::from_millis(most), "{best:?}");
         // Whoever shares the processors may hold a thread up now and then.
         assert!(stalls * 100 <= turns, "{stalls} of {turns}");
     });

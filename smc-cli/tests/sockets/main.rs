@@ -13,4 +13,5 @@ mod policy;
 mod proxy;
 mod run;
 mod ss;
+mod stats;
 mod why;

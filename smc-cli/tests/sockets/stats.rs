@@ -1,0 +1,110 @@
+//! `smcx stats`: what a process counts is what was sent to it, and relative figures begin anew.
+
+use std::io::Write;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use smc_sockets::SmcStream;
+
+use crate::common::{scratch, smcx};
+
+/// A process that is ended with the test.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn stats(state: &Path, arguments: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_smcx"));
+    let command = command.arg("stats").args(arguments);
+    let output = command.env("XDG_STATE_HOME", state).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Waits until a process has received so many bytes, by the figures with these arguments.
+fn received(state: &Path, arguments: &[&str], bytes: u64) -> Value {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        let object: Value = serde_json::from_str(&stats(state, arguments)).unwrap();
+        if object["SMCD"]["SMC_RX_BYTES"] == bytes {
+            return object;
+        }
+        assert!(Instant::now() < deadline, "not {bytes}: {object}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn counts_are_those_of_the_process_and_begin_anew() {
+    let state = scratch("stats");
+    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = free.local_addr().unwrap();
+    drop(free);
+    let mut server = Command::new(env!("CARGO_BIN_EXE_smcx"));
+    server.args(["listen", &address.to_string()]);
+    server
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let server = Ended(server.spawn().unwrap());
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let mut stream = loop {
+        match SmcStream::connect(address) {
+            Ok(stream) => break stream,
+            Err(error) => assert!(Instant::now() < deadline, "{error}"),
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    assert!(stream.carrier().is_smc(), "{}", stream.carrier());
+    let process = server.0.id().to_string();
+    let (of, absolute) = (["--json", "-p", &process], ["--json", "-a", "-p", &process]);
+    stream.write_all(&[1; 100_000]).unwrap();
+    let object = received(&state, &of, 100_000);
+    assert_eq!(object["SMCD"].as_object().unwrap().len(), 65);
+    assert_eq!(object["SMCD"]["SMC_SRV_V2_SUCC_CNT"], 1);
+    assert_eq!(object["SMCR"]["SMC_SRV_V2_SUCC_CNT"], 0);
+    let text = stats(&state, &["-p", &process]);
+    assert!(
+        text.starts_with("SMC-D Connections Summary\n  Total connections handled             1\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains("\n  Data transmitted (Bytes)         100000 (100.0K)\n"),
+        "{text}"
+    );
+
+    stats(&state, &["--reset"]);
+    let object = received(&state, &of, 0);
+    assert_eq!(object["SMCD"]["SMC_SRV_V2_SUCC_CNT"], 0);
+    // Memory in use is what it is.
+    assert_ne!(object["SMCD"]["SMC_RX_RMB_USAGE"], 0);
+    stream.write_all(&[1; 7]).unwrap();
+    received(&state, &of, 7);
+    received(&state, &absolute, 100_007);
+
+    // Another process of the same number is another one.
+    let kept = state.join("smc/stats.json");
+    let text = std::fs::read_to_string(&kept).unwrap();
+    std::fs::write(&kept, text.replace(&format!("\"{process}-"), "\"1-")).unwrap();
+    received(&state, &of, 100_007);
+    std::fs::write(&kept, "{").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_smcx"));
+    let output = command
+        .arg("stats")
+        .env("XDG_STATE_HOME", &*state)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("stats.json"));
+    drop((stream, server));
+    assert_eq!(smcx(["stats", "--absolute", "--reset"]).status, 2);
+}
