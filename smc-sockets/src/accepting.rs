@@ -162,7 +162,7 @@ impl Accepting {
     /// the connection is TCP; one that has answered has six seconds for each message of CLC.
     ///
     /// # Errors
-    /// As [`Self::finish`], but never [`io::ErrorKind::WouldBlock`].
+    /// Errors of [`Self::finish`], but never [`io::ErrorKind::WouldBlock`].
     pub fn wait(&self) -> io::Result<SmcStream> {
         loop {
             match self.finish() {
@@ -201,7 +201,7 @@ impl Accepting {
     /// The address of this end.
     ///
     /// # Errors
-    /// As [`TcpStream::local_addr`].
+    /// Errors of [`TcpStream::local_addr`].
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.tcp.local_addr()
     }

@@ -138,10 +138,10 @@ impl Asking {
         }
     }
 
-    /// After it has.
+    /// Verdict on a connection that this side has made.
     pub(crate) fn after_connect(&self, tcp: impl AsFd, to: SocketAddr, wish: Wish) -> Verdict {
         let asked = match wish.option {
-            Ok(()) => self.heard(tcp),
+            Ok(()) => self.answer_on(tcp),
             Err(why) => Asked::Not(why),
         };
         let speaks = discover(asked, self.assumes(to.ip(), to.port()));
@@ -171,7 +171,7 @@ impl Asking {
         listener: Result<(), NotAsked>,
     ) -> Verdict {
         let asked = match listener {
-            Ok(()) => self.heard(tcp),
+            Ok(()) => self.answer_on(tcp),
             Err(why) => Asked::Not(why),
         };
         let speaks = discover(asked, self.assumes(client, port)).map_err(|cause| match cause {
@@ -183,9 +183,9 @@ impl Asking {
         verdict(speaks, refused.err().map(Cause::Policy))
     }
 
-    fn heard(&self, tcp: impl AsFd) -> Asked {
+    fn answer_on(&self, tcp: impl AsFd) -> Asked {
         match self.marks().map(|marks| marks.verdict(tcp)) {
-            Ok(Ok(true)) => Asked::Heard,
+            Ok(Ok(true)) => Asked::Answered,
             _ => Asked::Silent,
         }
     }
@@ -247,7 +247,7 @@ mod tests {
         let verdict = asking.after_connect(plain(), server(), wish);
         let cause = verdict.speaks.unwrap_err();
         assert!(matches!(cause, Cause::Policy(Rule::Excluded(_))));
-        // Nobody is attached for it.
+        // No process is attached for it.
         assert!(asking.own.get().is_none());
     }
 

@@ -41,7 +41,7 @@ impl SmcSocket {
     /// One for IPv6, with the [stack of this process](Stack::of_process).
     ///
     /// # Errors
-    /// As [`Self::new_v4`].
+    /// Errors of [`Self::new_v4`].
     pub fn new_v6() -> io::Result<Self> {
         Self::new_v6_on(&Stack::of_process()?)
     }
@@ -70,7 +70,7 @@ impl SmcSocket {
         })
     }
 
-    /// Octets that the peer can send ahead (`SO_RCVBUF`). On SMC they are rounded up to
+    /// Bytes that the peer can send ahead (`SO_RCVBUF`). On SMC they are rounded up to
     /// 16 KiB times a power of two, up to 1 MiB, as Linux does; what the kernel permits
     /// (`net.core.rmem_max`) holds as with TCP. Needs Linux 5.15.
     ///
@@ -92,7 +92,7 @@ impl SmcSocket {
         Ok(u32::try_from(size).unwrap_or(u32::MAX))
     }
 
-    /// Octets that can be on their way to the peer's memory (`SO_SNDBUF`), rounded as
+    /// Bytes that can be on their way to the peer's memory (`SO_SNDBUF`), rounded as
     /// [those to receive](Self::set_recv_buffer_size). Over shared memory none are: what is
     /// sent is in the peer's memory at once, of which the peer has as much as it said.
     ///
@@ -133,7 +133,7 @@ impl SmcSocket {
     /// Gives the socket an address of its own.
     ///
     /// # Errors
-    /// As [`TcpListener::bind`].
+    /// Errors of [`TcpListener::bind`].
     pub fn bind(&self, address: SocketAddr) -> io::Result<()> {
         Ok(rustix::net::bind(&self.tcp, &address)?)
     }
@@ -141,7 +141,7 @@ impl SmcSocket {
     /// Connects it.
     ///
     /// # Errors
-    /// As [`SmcStream::connect`].
+    /// Errors of [`SmcStream::connect`].
     pub fn connect(self, to: SocketAddr) -> io::Result<SmcStream> {
         let stack = self.stack.toward(to)?;
         let socket = connecting::connect(stack.shard(), Some(self.tcp), to, None)?;
@@ -151,7 +151,7 @@ impl SmcSocket {
     /// Connects it within a time.
     ///
     /// # Errors
-    /// As [`SmcStream::connect_timeout`].
+    /// Errors of [`SmcStream::connect_timeout`].
     pub fn connect_timeout(self, to: SocketAddr, timeout: Duration) -> io::Result<SmcStream> {
         if timeout.is_zero() {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -164,7 +164,7 @@ impl SmcSocket {
     /// Begins to connect it, and does not wait.
     ///
     /// # Errors
-    /// As [`SmcStream::begin_connect`].
+    /// Errors of [`SmcStream::begin_connect`].
     pub fn begin_connect(self, to: SocketAddr) -> io::Result<Connecting> {
         Connecting::begin(&self.stack, Some(self.tcp), to)
     }
@@ -179,10 +179,10 @@ impl SmcSocket {
         TaskConnecting::begin(&self.stack, Some(self.tcp), to, polls)
     }
 
-    /// Listens with it. The kernel keeps so many connections for it that nobody took in.
+    /// Listens with it. The kernel queues at most so many connections that were not accepted.
     ///
     /// # Errors
-    /// As [`TcpListener::bind`].
+    /// Errors of [`TcpListener::bind`].
     pub fn listen(self, backlog: u32) -> io::Result<SmcListener> {
         let stack = self.stack.current()?;
         let asking = &stack.shard().asking;

@@ -10,7 +10,7 @@ use smc_proto::wire::types::DiagnosisCode;
 
 pub use cause::{Cause, Limit, OptionMissing};
 
-/// What carries the octets of a connection; decided before it is handed out, and for
+/// What carries the bytes of a connection; decided before it is handed out, and for
 /// good.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -31,7 +31,7 @@ pub struct WhyTcp {
 /// An end of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
-    /// This one.
+    /// This side.
     Here,
     /// The other one.
     Peer,
@@ -114,22 +114,22 @@ impl WhyTcp {
         }
     }
 
-    /// One sentence: what who decided it ran into.
+    /// One sentence: the reason of the side that decided it.
     #[must_use]
     pub fn sentence(&self) -> String {
-        let told = self.cause.sentence();
-        told.unwrap_or_else(|| self.told().sentence().to_owned())
+        let own = self.cause.sentence();
+        own.unwrap_or_else(|| self.deciding_code().sentence().to_owned())
     }
 
     /// What to do about it.
     #[must_use]
     pub fn remedy(&self) -> String {
-        let told = self.cause.remedy();
-        told.unwrap_or_else(|| self.told().remedy().to_owned())
+        let own = self.cause.remedy();
+        own.unwrap_or_else(|| self.deciding_code().remedy().to_owned())
     }
 
-    /// The code that says most.
-    fn told(&self) -> DiagnosisCode {
+    /// The more specific code: that of the peer, if there is one.
+    fn deciding_code(&self) -> DiagnosisCode {
         self.reason.peer_diagnosis.unwrap_or(self.reason.code)
     }
 }

@@ -39,7 +39,7 @@ use crate::socket::Socket;
 
 /// How long to sleep at TCP before looking whether a timer has decided.
 const TICK: Duration = Duration::from_millis(50);
-/// The same while others greet the server, too.
+/// Time for the first message of a server's process while others pair with it, too.
 const PART: Duration = Duration::from_millis(1);
 
 /// Connects to an address, and finds out what carries the connection.
@@ -101,7 +101,7 @@ struct Attempt {
     wish: Wish,
     /// How it is known that the server speaks SMC, if it is not paired.
     known: Option<Discovery>,
-    /// It was announced to processes that share a listener: another one of them may accept.
+    /// Announced to processes that share a listener: another one of them may accept.
     to_workers: bool,
     /// Its number while it may take a channel in.
     greeting: Option<u64>,
@@ -342,7 +342,7 @@ impl Attempt {
         let offered = state.transports.client(peer, local, self.to);
         if offered.has_rnics() {
             // The last thing that is said is not said over TCP.
-            socket.teller()?;
+            socket.decision_eventfd()?;
         }
         let options = state.options(local, self.to.ip(), &self.tcp);
         // There is a place for each.
@@ -358,7 +358,7 @@ impl Attempt {
         let mut state = self.shard.lock();
         state.settle(&self.shard, self.shard.now());
         if socket.status().carrier.is_none() {
-            state.look_at_tcp(conn, self.shard.now());
+            state.peek_tcp(conn, self.shard.now());
             state.settle(&self.shard, self.shard.now());
         }
         let status = socket.status();
@@ -382,22 +382,23 @@ impl Attempt {
         }
     }
 
-    /// What tells that it is decided, if TCP need not.
-    fn told(&self) -> Option<BorrowedFd<'_>> {
+    /// Descriptor that is readable once it is decided what carries the connection, if that may
+    /// not show at TCP.
+    fn decision_event(&self) -> Option<BorrowedFd<'_>> {
         match &self.stage {
-            Stage::Deciding(socket, _) => socket.told(),
+            Stage::Deciding(socket, _) => socket.decision_event(),
             Stage::Announced(..) => self.notified.as_deref().map(AsFd::as_fd),
             _ => None,
         }
     }
 
     fn polled(&self) -> Vec<PollFd<'_>> {
-        // Before there is a connection, what those say who were called is not looked at.
+        // Before there is a connection, messages of processes that were called are not read.
         let (flags, others) = match self.stage {
             Stage::Tcp(..) | Stage::Announced(_, _, None) => (PollFlags::OUT, Vec::new()),
             _ => (PollFlags::IN, self.called()),
         };
-        let others = others.into_iter().chain(self.told());
+        let others = others.into_iter().chain(self.decision_event());
         let mut polled: Vec<_> = others
             .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
             .collect();

@@ -20,27 +20,27 @@ pub(crate) enum Discovery {
     Assumed,
 }
 
-/// What became of the TCP option on a connection.
+/// Outcome of the TCP option on a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Asked {
-    /// This side asked, and so did the other one.
-    Heard,
-    /// This side asked, and the other one did not.
+    /// The option was sent, and the peer sent it, too.
+    Answered,
+    /// The option was sent, and the peer did not send it.
     Silent,
-    /// This side did not ask, for this reason.
+    /// The option was not sent, for this reason.
     Not(NotAsked),
 }
 
 /// Why this side did not ask by the TCP option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NotAsked {
-    /// It was decided otherwise that SMC is not used.
+    /// SMC is not used for another reason.
     Refused,
     /// There is no room for another connection.
     Full,
     /// There is nothing to offer.
     NoDevice,
-    /// It cannot.
+    /// The option cannot be set.
     Missing(OptionMissing),
     /// The listener listened already.
     TooLate,
@@ -53,11 +53,11 @@ pub(crate) enum NotAsked {
 pub(crate) fn discover(asked: Asked, assumed: bool) -> Result<Discovery, Cause> {
     match asked {
         // A peer that sent the option speaks CLC, and expects it.
-        Asked::Heard => Ok(Discovery::Option),
+        Asked::Answered => Ok(Discovery::Option),
         // The other end, which has the same policy, may lack the rights for the option.
         _ if assumed => Ok(Discovery::Assumed),
         Asked::Silent => Err(Cause::NoOption),
-        // Whoever decided knows better why.
+        // The code that decided knows better why.
         Asked::Not(NotAsked::Refused | NotAsked::Full) => Err(Cause::NotOffered),
         Asked::Not(NotAsked::NoDevice) => Err(Cause::NoDevice),
         Asked::Not(NotAsked::Missing(what)) => Err(Cause::CannotAsk(what)),
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     const ALL: [Asked; 8] = [
-        Asked::Heard,
+        Asked::Answered,
         Asked::Silent,
         Asked::Not(NotAsked::Refused),
         Asked::Not(NotAsked::Full),
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn an_option_that_was_heard_or_a_policy_is_needed() {
-        assert_eq!(discover(Asked::Heard, false), Ok(Discovery::Option));
+        assert_eq!(discover(Asked::Answered, false), Ok(Discovery::Option));
         for asked in &ALL[1..] {
             assert!(discover(*asked, false).is_err());
             assert_eq!(discover(*asked, true), Ok(Discovery::Assumed));
@@ -128,10 +128,10 @@ mod tests {
     fn both_ends_come_to_the_same() {
         for here in ALL {
             for there in ALL {
-                let heard = (here == Asked::Heard) == (there == Asked::Heard);
-                let asks = |at| matches!(at, Asked::Heard | Asked::Silent);
+                let answered = (here == Asked::Answered) == (there == Asked::Answered);
+                let asks = |at| matches!(at, Asked::Answered | Asked::Silent);
                 let both = asks(here) && asks(there);
-                if !heard || (both && here != Asked::Heard) {
+                if !answered || (both && here != Asked::Answered) {
                     continue;
                 }
                 for assumed in [false, true] {

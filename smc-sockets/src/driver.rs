@@ -1,4 +1,4 @@
-//! The thread of an endpoint that waits for what nobody else waits for: completions of
+//! The thread of an endpoint that waits for what no other thread waits for: completions of
 //! the device, timers, new connections, and TCP.
 
 mod calls;
@@ -30,16 +30,16 @@ use newcomers::Newcomer;
 pub(crate) use newcomers::Stage;
 use promises::{Promise, Promises};
 
-/// Connections accepted from one listener before others have their turn.
+/// Connections accepted from one listener before others are served.
 const AT_ONCE: usize = 16;
 
-/// What the driver's poller tells of.
+/// Data of events of the driver's poller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Token {
     Device,
     Rnics,
     Timer,
-    Bell,
+    Doorbell,
     Listener(u32),
     Rendezvous(u32),
     Answer(u32),
@@ -48,9 +48,9 @@ pub(crate) enum Token {
     Conn(ConnId),
 }
 
-/// The same as it comes back.
-enum Told {
-    Bell,
+/// Event of the driver's poller, decoded from a [`Token`].
+enum Ready {
+    Doorbell,
     Device,
     Rnics,
     Timer,
@@ -76,7 +76,7 @@ impl Token {
         EventData::new_u64(match self {
             Self::Device => 0,
             Self::Timer => 1,
-            Self::Bell => 2,
+            Self::Doorbell => 2,
             Self::Rnics => 3,
             Self::Listener(key) => LISTENER | u64::from(key),
             Self::Rendezvous(key) => RENDEZVOUS | u64::from(key),
@@ -88,7 +88,7 @@ impl Token {
     }
 }
 
-impl Told {
+impl Ready {
     fn by(data: u64) -> Self {
         let low = data as u32;
         if data & CONN != 0 {
@@ -106,7 +106,7 @@ impl Told {
             (_, 0) => Self::Device,
             (_, 1) => Self::Timer,
             (_, 3) => Self::Rnics,
-            _ => Self::Bell,
+            _ => Self::Doorbell,
         }
     }
 }
@@ -163,29 +163,29 @@ impl Driver {
         for event in events.iter() {
             // The kernel packs these; each is copied out.
             let data = event.data;
-            match Told::by(data.u64()) {
-                Told::Listener(key) => self.accept(key),
-                Told::Rendezvous(key) => self.take_calls(key),
-                Told::Answer(key) => self.go_on(key),
-                Told::Promise(key) => self.on_promise_readable(key),
-                Told::Draining(key) => self.on_draining_readable(key),
-                Told::Conn { index, generation } => {
+            match Ready::by(data.u64()) {
+                Ready::Listener(key) => self.accept(key),
+                Ready::Rendezvous(key) => self.take_calls(key),
+                Ready::Answer(key) => self.go_on(key),
+                Ready::Promise(key) => self.on_promise_readable(key),
+                Ready::Draining(key) => self.on_draining_readable(key),
+                Ready::Conn { index, generation } => {
                     let mut state = shard.lock();
                     if let Some(conn) = state.conn_at(index, generation) {
-                        state.look_at_tcp(conn, shard.now());
+                        state.peek_tcp(conn, shard.now());
                         state.drop_strays(conn);
                     }
                 }
-                Told::Timer => shard.lock().timeout(&shard),
-                Told::Bell => shard.driver_waker.clear(),
-                Told::Device => {
+                Ready::Timer => shard.lock().timeout(&shard),
+                Ready::Doorbell => shard.driver_waker.clear(),
+                Ready::Device => {
                     let mut state = shard.lock();
                     if state.keeps_driver(&shard) {
                         state.transports.ism.device_mut().note_readable();
                     }
                 }
-                Told::Rnics => {
-                    shard.lock().hear_rnics(&shard, shard.now());
+                Ready::Rnics => {
+                    shard.lock().poll_rnics(&shard, shard.now());
                 }
             }
         }
@@ -468,7 +468,7 @@ fn serve(shard: &Arc<Shard>, tcp: TcpStream, arrival: Arrival, place: Place, pee
             }
             state.enter_accepted(conn, socket.clone(), peer, arrival);
             shard.watch(conn, &socket);
-            state.look_at_tcp(conn, shard.now());
+            state.peek_tcp(conn, shard.now());
         }
         // There is a place for each. But bytes of CLC must not be given to the application.
         Err(_) => {

@@ -41,7 +41,7 @@ use crate::waiters::{ReadyList, Watch};
 /// [non-blocking](SmcStream::set_nonblocking).
 ///
 /// Streams that TCP carries have a descriptor of their own and are not registered here:
-/// [`SmcStream::carrier`] tells them apart.
+/// [`SmcStream::carrier`] distinguishes them.
 ///
 /// A thread of the stack polls for streams that are not registered with any loop. Each thread
 /// of a program may have an `EventLoop` of the same stack.
@@ -176,7 +176,7 @@ impl EventLoop {
     /// Lists a stream no more. Dropping the stream does the same.
     ///
     /// # Errors
-    /// As [`Self::register`].
+    /// Errors of [`Self::register`].
     pub fn deregister(&self, stream: &SmcStream) -> io::Result<()> {
         self.process.check()?;
         let (shard, socket) = stream.socket_of(&self.stack)?;
@@ -221,7 +221,7 @@ impl EventLoop {
     /// the descriptor readable, until [`drive`](Self::drive) is called.
     ///
     /// # Errors
-    /// As [`Self::drive`].
+    /// Errors of [`Self::drive`].
     pub fn wait(&mut self) -> io::Result<Wait> {
         self.process.check()?;
         if !self.ready.is_empty() {
@@ -241,7 +241,7 @@ impl EventLoop {
     /// another thread has to call `drive`.
     ///
     /// # Errors
-    /// As [`Self::drive`].
+    /// Errors of [`Self::drive`].
     pub fn hand_over(&mut self) -> io::Result<Wait> {
         self.process.check()?;
         if !self.ready.is_empty() {

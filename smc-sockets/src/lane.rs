@@ -141,15 +141,15 @@ impl Lent {
     /// Looks a few times at the head of the own DMB.
     #[inline(always)]
     fn look(&mut self, socket: &Socket) -> PollOutcome {
-        if socket.lulls() {
-            socket.lull();
+        if socket.backs_off() {
+            socket.back_off();
         }
         for look in 0..LOOKS {
             match self.look_once() {
                 PollOutcome::Nothing => std::hint::spin_loop(),
                 PollOutcome::Readable => {
                     if look == 0 {
-                        socket.heard_at_once();
+                        socket.count_immediate();
                     }
                     return PollOutcome::Readable;
                 }
@@ -333,7 +333,7 @@ pub(crate) fn write(shard: &Arc<Shard>, socket: &Socket, bytes: &[u8]) -> Option
     let rings = call.rings;
     match written {
         Ok(len @ 1..) => {
-            socket.heard_in_turn();
+            socket.reset_backoff();
             socket.view.sent(len as usize);
             finish(shard, socket, slot, rings);
             Some(len as usize)

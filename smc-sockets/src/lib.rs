@@ -28,12 +28,12 @@
 //! [`SmcListener`] and [`SmcStream`] are used as std's `TcpListener` and `TcpStream`
 //! are. Each connection begins as TCP. If both processes are on one host, and both use
 //! this crate, they find that out before either sends an octet, agree on SMC-D over the
-//! TCP connection, and move their octets straight into each other's memory. With peers on
+//! TCP connection, and move their bytes straight into each other's memory. With peers on
 //! other hosts, Linux's among them, it is SMC-R over RNICs: those of the host with the
 //! feature `rdma`, or [`Rnics`] that a program brings. In every
 //! other case the connection is plain TCP from its first octet; a peer that knows
-//! nothing of SMC never sees any of it. [`SmcStream::carrier`] tells which it is, and
-//! why; [`why`] tells it beforehand. A [`Policy`] says where SMC may be used at all.
+//! nothing of SMC never sees any of it. [`SmcStream::carrier`] shows which it is, and
+//! why; [`why`] predicts it. A [`Policy`] defines where SMC may be used at all.
 //!
 //! ```
 //! use std::io::{Read, Write};
@@ -64,10 +64,10 @@
 //!
 //! # What is as with TCP
 //!
-//! - A blocking write returns when all octets are under way; a read when there is one.
-//! - Timeouts, peeking, vectored reading and writing, clones, urgent octets, corks, and
-//!   what lingers; an error of the connection is told once.
-//! - Half close, and the end of the stream; a stream dropped with unread octets is a
+//! - A blocking write returns when all bytes are under way; a read when there is one.
+//! - Timeouts, peeking, vectored reading and writing, clones, urgent bytes, corks, and
+//!   what lingers; an error of the connection is reported once.
+//! - Half close, and the end of the stream; a stream dropped with unread bytes is a
 //!   reset for the peer.
 //! - What a process wrote before it ended, however it ended, can be read; over RNICs, if
 //!   it had arrived and was read before the link was lost.
@@ -79,7 +79,7 @@
 //! - A process that ends without closing its streams is a reset for their peers, after
 //!   everything it wrote, and not the end of the stream.
 //! - What is written behind an urgent octet waits until the peer has read all that is
-//!   before it, and its descriptor tells of one by being readable, not by `POLLPRI`.
+//!   before it, and its descriptor reports one by being readable, not by `POLLPRI`.
 //! - The descriptor is for polling only, and clones of a stream share it.
 //! - After `fork`, SMC connections stay with the parent. In the child, stacks begin anew,
 //!   inherited listeners accept for the child, using an inherited SMC stream is
@@ -204,6 +204,10 @@ pub use smc_proto::event::FallbackReason;
 pub use smc_proto::version::{Technology, Terms};
 #[cfg(target_os = "linux")]
 pub use smc_transport_ism::shared::pairing::PairingTimeouts;
+/// Old name of [`PairingTimeouts`].
+#[cfg(target_os = "linux")]
+#[deprecated(note = "renamed to `PairingTimeouts`")]
+pub type Patience = PairingTimeouts;
 
 #[cfg(any(not(target_os = "linux"), test))]
 #[cfg_attr(

@@ -61,7 +61,7 @@ impl SmcListener {
     /// Listens at an address, with the [stack of this process](Stack::of_process).
     ///
     /// # Errors
-    /// As [`TcpListener::bind`], and [`Stack::open`].
+    /// Errors of [`TcpListener::bind`], and [`Stack::open`].
     pub fn bind(address: impl ToSocketAddrs) -> io::Result<Self> {
         Self::bind_on(&Stack::of_process()?, address)
     }
@@ -70,7 +70,7 @@ impl SmcListener {
     /// TCP option, which peers on other hosts have to see.
     ///
     /// # Errors
-    /// As [`TcpListener::bind`].
+    /// Errors of [`TcpListener::bind`].
     pub fn bind_on(stack: &Stack, address: impl ToSocketAddrs) -> io::Result<Self> {
         let stack = stack.current()?;
         let asking = &stack.shard().asking;
@@ -78,7 +78,7 @@ impl SmcListener {
         Self::of(&stack, listener, asked)
     }
 
-    /// Lets connections of `listener` use `stack`. From the same port, nobody else may
+    /// Lets connections of `listener` use `stack`. From the same port, no other code may
     /// accept in this process.
     ///
     /// # Errors
@@ -128,7 +128,7 @@ impl SmcListener {
     /// The next connection, and the client's address.
     ///
     /// # Errors
-    /// As [`TcpListener::accept`].
+    /// Errors of [`TcpListener::accept`].
     pub fn accept(&self) -> io::Result<(SmcStream, SocketAddr)> {
         let Ok((stack, listening)) = self.shared.here() else {
             return self.accept_plain();
@@ -189,7 +189,7 @@ impl SmcListener {
     /// The error that the listening socket has come to, once.
     ///
     /// # Errors
-    /// As [`TcpListener::take_error`](std::net::TcpListener::take_error).
+    /// Errors of [`TcpListener::take_error`](std::net::TcpListener::take_error).
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         self.shared.listening.tcp().take_error()
     }
@@ -197,7 +197,7 @@ impl SmcListener {
     /// The time to live of TCP's packets.
     ///
     /// # Errors
-    /// As [`TcpListener::ttl`](std::net::TcpListener::ttl).
+    /// Errors of [`TcpListener::ttl`](std::net::TcpListener::ttl).
     pub fn ttl(&self) -> io::Result<u32> {
         self.shared.listening.tcp().ttl()
     }
@@ -206,7 +206,7 @@ impl SmcListener {
     /// as well.
     ///
     /// # Errors
-    /// As [`TcpListener::set_ttl`](std::net::TcpListener::set_ttl).
+    /// Errors of [`TcpListener::set_ttl`](std::net::TcpListener::set_ttl).
     pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
         self.shared.listening.tcp().set_ttl(ttl)
     }
@@ -214,13 +214,13 @@ impl SmcListener {
     /// Where it listens.
     ///
     /// # Errors
-    /// As [`TcpListener::local_addr`].
+    /// Errors of [`TcpListener::local_addr`].
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.shared.listening.tcp().local_addr()
     }
 
     /// Whether [`Self::accept`] returns at once, with [`io::ErrorKind::WouldBlock`] if
-    /// there is nothing. Accepted streams wait in any case, until told otherwise.
+    /// there is nothing. Accepted streams wait in any case, until set otherwise.
     ///
     /// # Errors
     /// None so far.
@@ -262,7 +262,7 @@ impl Shared {
     /// The stack of this process that accepts, and its listener.
     ///
     /// # Errors
-    /// Those of a stack that a child cannot have.
+    /// Errors of a stack that a child cannot have.
     //= SHM-015
     fn here(&self) -> io::Result<(&Stack, &Arc<Listening>)> {
         if !self.listening.is_inherited() {

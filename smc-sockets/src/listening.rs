@@ -71,7 +71,7 @@ struct Queue {
     paused: bool,
     /// A connection of it waits until others are decided.
     held: bool,
-    /// Nobody accepts any more.
+    /// No thread accepts any more.
     closed: bool,
     /// The program has accepted, or polled, in the process that made the listener.
     wanted: bool,
@@ -218,7 +218,7 @@ impl Listening {
     }
 
     /// Hands a connection to whoever accepts, or an error, after which no more are
-    /// accepted until it was seen; whether somebody still accepts.
+    /// accepted until it was seen; whether any thread still accepts.
     pub(crate) fn arrived(&self, what: io::Result<Accepted>) -> bool {
         let mut queue = self.queue();
         if queue.closed {
@@ -238,7 +238,7 @@ impl Listening {
         }
     }
 
-    /// Nobody accepts any more: what nobody has accepted yet.
+    /// Ends accepting, and returns what was not accepted yet.
     pub(crate) fn close(&self) -> impl Iterator<Item = Accepted> {
         let mut queue = self.queue();
         queue.closed = true;
@@ -497,7 +497,7 @@ enum Next {
 pub(crate) enum HandedOver {
     /// Of a listener; whether its client has called is not known yet.
     New(Weak<Listening>, TcpStream, SocketAddr),
-    /// It has come so far.
+    /// State of the connection so far.
     Undecided(Weak<dyn Destination>, TcpStream, SocketAddr, Stage),
 }
 

@@ -1,6 +1,6 @@
 //! Which connections may use SMC, and what it may use: policy as data.
 //!
-//! A [`Policy`] decides nothing but what it is asked, and asks nobody: given the two ends
+//! A [`Policy`] decides nothing but what it is asked, and asks no one: given the two ends
 //! of a connection it permits SMC, or names the [`Rule`] that keeps the connection on TCP.
 //! [`Policy::parse`] reads one from TOML, [`Policy::find`] from where files of this kind
 //! lie. Every key is described in `docs/policy.md`.

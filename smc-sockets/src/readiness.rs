@@ -1,7 +1,7 @@
 //! Readiness of a stream as a file descriptor that `poll`, `epoll` and everything built on
 //! them understands, in both directions and with the events of TCP.
 //!
-//! It is one end of a pair of Unix sockets, which the user polls and nothing else touches:
+//! The descriptor is one end of a pair of Unix sockets, which the user polls and nothing else touches:
 //!
 //! ```text
 //!   EPOLLIN      an empty message in it; another one for each arrival, as an edge

@@ -32,17 +32,18 @@ impl Rnics {
     /// All RoCE devices of this host, with a table of physical networks.
     ///
     /// # Errors
-    /// As [`Self::of_host`].
+    /// Errors of [`Self::of_host`].
     #[cfg(feature = "rdma")]
     pub fn of_host_with(pnet: PnetTable) -> io::Result<Self> {
         use smc_transport_verbs::network::Network;
         use smc_transport_verbs::rdma::{RoceDevice, device_names};
 
-        let told = |why: smc_transport_verbs::rdma::Unavailable| io::Error::other(why.to_string());
-        let names = device_names().map_err(told)?;
+        let failure =
+            |why: smc_transport_verbs::rdma::Unavailable| io::Error::other(why.to_string());
+        let names = device_names().map_err(failure)?;
         let devices = names
             .iter()
-            .map(|name| RoceDevice::open(name).map_err(told));
+            .map(|name| RoceDevice::open(name).map_err(failure));
         let devices = devices.collect::<io::Result<_>>()?;
         Self::new(devices, Surroundings::new(Network::read()?, pnet))
     }

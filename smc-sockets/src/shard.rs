@@ -1,6 +1,6 @@
 //! An endpoint with its device, behind one lock.
 //!
-//! Whoever holds the lock tells the engine what happened and carries out what it
+//! The thread that holds the lock reports to the engine what happened, and executes what it
 //! wants.
 
 mod attention;
@@ -72,7 +72,7 @@ use transports::Transports;
 /// to the peer.
 const EID: &str = "SMC-SOCKETS.SHARED-MEMORY";
 
-/// Octets of a connection's memory that the peer writes to, if nothing else is said and
+/// Bytes of a connection's memory that the peer writes to, if nothing else is said and
 /// all of it is locked or counted.
 const BUFFER: u32 = 256 << 10;
 
@@ -86,7 +86,7 @@ pub(crate) struct Shard {
     timer: OwnedFd,
     pub(crate) driver_waker: Arc<DriverWaker>,
     origin: std::time::Instant,
-    /// The same by the clock of [`Self::coarse`].
+    /// Start of the shard's time by the clock of [`Self::coarse`].
     coarse_origin: i64,
     pub(crate) pairing_timeouts: PairingTimeouts,
     /// Longest look of a thread that waits.
@@ -113,7 +113,7 @@ pub(crate) struct Shard {
     /// Why there are no RNICs, if there are none.
     pub(crate) without_rnics: Option<String>,
     pub(crate) asking: Asking,
-    /// Octets that a connection over RNICs locks for each of its links.
+    /// Bytes that a connection over RNICs locks for each of its links.
     pub(crate) locked_each: u64,
     /// Shared memory is used with processes that use this crate.
     pub(crate) pairs: bool,
@@ -171,7 +171,7 @@ impl Shard {
         let policy = &settings.policy;
         let received = settings.buffer.unwrap_or(BUFFER).min(MAX_DMB_LEN);
         config.receive_buffer = BufferSize::at_least(received);
-        // Memory that nobody limits need not be counted.
+        // Memory without a limit need not be counted.
         if settings.buffer.is_none() && policy.max_memory.is_none() {
             config.dmb = Some(BufferSize::at_least(MAX_DMB_LEN));
         }
@@ -214,7 +214,7 @@ impl Shard {
         for (fd, token) in [
             (device.as_fd(), Token::Device),
             (timer.as_fd(), Token::Timer),
-            (driver_waker.as_fd(), Token::Bell),
+            (driver_waker.as_fd(), Token::Doorbell),
         ] {
             epoll::add(&poller, fd, token.data(), EventFlags::IN)?;
         }
@@ -293,7 +293,7 @@ impl Shard {
         self.at(std::time::Instant::now())
     }
 
-    /// The same, cheaper and some milliseconds late: what the engine does with it is no
+    /// Time of the shard, cheaper than [`Self::now`] and some milliseconds late: what the engine does with it is no
     /// more exact.
     #[inline]
     pub(crate) fn coarse(&self) -> Instant {

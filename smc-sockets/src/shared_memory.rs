@@ -15,7 +15,7 @@ pub enum SharedMemory {
     NobodyListens,
     /// So many of those who listen there cannot be paired with, and so all are plain TCP.
     Plain(usize),
-    /// This process belongs to the user that stands for users unknown to the kernel (65534,
+    /// The process belongs to the user of those unknown to the kernel (65534,
     /// "nobody"), and pairs with no process.
     UnknownUser(u32),
     /// A listener is called at a name that a process of this user holds, to which it does
@@ -40,7 +40,7 @@ impl SharedMemory {
         let nowhere = SocketAddr::from(([127, 0, 0, 1], 1));
         survey(nowhere)
             .map(drop)
-            .map_err(|error| format!("the kernel does not tell who listens (sock_diag): {error}"))
+            .map_err(|error| format!("the kernel does not list listeners (sock_diag): {error}"))
     }
 
     /// Sockets that listen at an address, by the rules by which a connection pairs; none

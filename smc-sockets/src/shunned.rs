@@ -1,7 +1,7 @@
 //! Servers that send the TCP option back without knowing it.
 //!
 //! Some servers, and some boxes on the way, repeat options that they do not know. To such
-//! a server a Proposal is the application's first octets, and it answers with an error,
+//! a server a Proposal is the application's first bytes, and it answers with an error,
 //! with silence or with a reset. It is remembered for a while, and its next connections
 //! are plain TCP from the first segment.
 

@@ -39,13 +39,13 @@ pub(crate) struct Socket {
     pub(crate) nonblocking: AtomicBool,
     /// A signal ends the sleep of a thread.
     interruptible: AtomicBool,
-    /// On TCP, a Decline of the peer may still stand before the application's octets.
+    /// On TCP, a Decline of the peer may still stand before the application's bytes.
     watching: AtomicBool,
     /// What the client has still to send before the application's bytes.
     pub(crate) opening: SharedOpening,
-    /// An urgent mark stands before octets that were not read.
+    /// An urgent mark stands before bytes that were not read.
     marked: AtomicBool,
-    /// Octets that must have come over TCP before anybody is woken by them.
+    /// Bytes that must have come over TCP before anybody is woken by them.
     low_water: AtomicUsize,
     /// The peer has said something of CLC.
     heard_clc: AtomicBool,
@@ -53,7 +53,7 @@ pub(crate) struct Socket {
     conn: OnceLock<ConnId>,
     /// RNICs carry it.
     rdma: AtomicBool,
-    teller: OnceLock<OwnedFd>,
+    eventfd_of_decision: OnceLock<OwnedFd>,
     readiness: OnceLock<Readiness>,
     /// Tasks and event loops that wait for it.
     pub(crate) waiters: Waiters,
@@ -65,7 +65,7 @@ pub(crate) struct Socket {
     /// Its data path, while the endpoint has lent it.
     pub(crate) lane: Lane,
     /// How long to leave the peer alone before the next look.
-    lull: AtomicU32,
+    backoff: AtomicU32,
     status: Mutex<Status>,
     /// What this process publishes of it.
     pub(crate) view: viewing::Row,
@@ -79,7 +79,7 @@ pub(crate) struct Status {
     pub(crate) carrier: Option<Carrier>,
     /// How the SMC connection ended, once it has.
     pub(crate) closed: Option<CloseReason>,
-    /// Octets that had arrived when the peer's memory went away.
+    /// Bytes that had arrived when the peer's memory went away.
     pub(crate) left: VecDeque<u8>,
     /// Behind them the stream ended in order.
     pub(crate) ended: bool,
@@ -95,7 +95,7 @@ pub(crate) struct Status {
 }
 
 /// Most pauses before a look at a peer that writes all the time.
-const LULL: u32 = 32;
+const MAX_BACKOFF: u32 = 32;
 
 impl Socket {
     /// A socket whose connection this side accepted, or of which nothing is decided yet.
@@ -130,14 +130,14 @@ impl Socket {
             heard_clc: AtomicBool::new(false),
             conn: OnceLock::new(),
             rdma: AtomicBool::new(false),
-            teller: OnceLock::new(),
+            eventfd_of_decision: OnceLock::new(),
             readiness: OnceLock::new(),
             waiters: Waiters::default(),
             sleepers: AtomicUsize::new(0),
             wake_handle: WakeHandle::new(),
             spin: Mutex::new(SpinBudget::new(spin)),
             lane: Lane::default(),
-            lull: AtomicU32::new(0),
+            backoff: AtomicU32::new(0),
             status: Mutex::new(Status {
                 place: None,
                 carrier,
@@ -182,7 +182,7 @@ impl Socket {
     }
 
     /// On TCP, whether a Decline of the peer may still stand before the application's
-    /// octets.
+    /// bytes.
     pub(crate) fn is_watching(&self) -> bool {
         self.watching.load(Ordering::Acquire)
     }
@@ -191,7 +191,7 @@ impl Socket {
         self.watching.store(watching, Ordering::Release);
     }
 
-    /// Whether there are fewer octets than these on TCP matters to no caller.
+    /// Whether there are fewer bytes than these on TCP matters to no caller.
     pub(crate) fn set_low_water(&self, octets: usize) {
         if self.low_water.swap(octets, Ordering::Relaxed) != octets {
             // If it fails, a thread is woken in vain.
@@ -218,38 +218,39 @@ impl Socket {
         self.heard_clc.load(Ordering::Relaxed)
     }
 
-    /// How long looking pays.
+    /// Budget for polling before a wait in the kernel.
     pub(crate) fn spin(&self) -> MutexGuard<'_, SpinBudget> {
         self.spin.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the peer is to be left alone for a while before it is looked at again.
+    /// Whether to wait a while before the peer's memory is polled again.
     #[inline]
-    pub(crate) fn lulls(&self) -> bool {
-        self.lull.load(Ordering::Relaxed) > 0
+    pub(crate) fn backs_off(&self) -> bool {
+        self.backoff.load(Ordering::Relaxed) > 0
     }
 
-    /// Leaves the peer alone for a while. One that writes faster than this side reads would
-    /// be slowed by being looked at each time: the line it writes is the one that is read.
-    pub(crate) fn lull(&self) {
-        for _ in 0..self.lull.load(Ordering::Relaxed) {
+    /// Waits a while before the next poll. Polling each time would slow a peer that writes faster
+    /// than this side reads: the cache line that it writes is the one that is read.
+    pub(crate) fn back_off(&self) {
+        for _ in 0..self.backoff.load(Ordering::Relaxed) {
             std::hint::spin_loop();
         }
     }
 
-    /// Something was there at the first look, and before it, without a word of this side
-    /// in between. Callers hold the endpoint's lock.
+    /// Counts data that was there at the first poll, and at the one before, without a message of
+    /// this side in between. Callers hold the endpoint's lock.
     #[inline]
-    pub(crate) fn heard_at_once(&self) {
-        let lull = self.lull.load(Ordering::Relaxed);
-        self.lull.store((lull * 2 + 1).min(LULL), Ordering::Relaxed);
+    pub(crate) fn count_immediate(&self) {
+        let backoff = self.backoff.load(Ordering::Relaxed);
+        self.backoff
+            .store((backoff * 2 + 1).min(MAX_BACKOFF), Ordering::Relaxed);
     }
 
-    /// The peer is waited for, or waits: each look counts.
+    /// Ends the backoff: the peer is waited for, or waits.
     #[inline]
-    pub(crate) fn heard_in_turn(&self) {
-        if self.lulls() {
-            self.lull.store(0, Ordering::Relaxed);
+    pub(crate) fn reset_backoff(&self) {
+        if self.backs_off() {
+            self.backoff.store(0, Ordering::Relaxed);
         }
     }
 
@@ -288,7 +289,7 @@ impl Socket {
         }
     }
 
-    /// It is known what carries it.
+    /// Notes what carries the connection, and wakes those that wait for that.
     pub(crate) fn decided(&self, carrier: Carrier, role: Role) {
         let mut status = self.status();
         if let Carrier::Smc(terms) = carrier {
@@ -299,30 +300,30 @@ impl Socket {
         status.carrier = Some(carrier);
         drop(status);
         self.view.decided(&self.tcp, &carrier, role);
-        self.tell();
+        self.signal_decision();
         self.wake();
     }
 
-    /// What is readable once it is decided what carries it, or it has ended, for who has
-    /// to learn that elsewhere than at TCP.
-    pub(crate) fn teller(&self) -> io::Result<BorrowedFd<'_>> {
-        if let Some(teller) = self.teller.get() {
-            return Ok(teller.as_fd());
+    /// Descriptor that is readable once it is decided what carries the connection, or it has
+    /// ended, for pollers that do not poll TCP.
+    pub(crate) fn decision_eventfd(&self) -> io::Result<BorrowedFd<'_>> {
+        if let Some(eventfd_of_decision) = self.eventfd_of_decision.get() {
+            return Ok(eventfd_of_decision.as_fd());
         }
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let new = descriptors::keep(|| rustix::event::eventfd(0, flags))?;
-        Ok(self.teller.get_or_init(|| new).as_fd())
+        Ok(self.eventfd_of_decision.get_or_init(|| new).as_fd())
     }
 
-    /// The same, if it was asked for before.
-    pub(crate) fn told(&self) -> Option<BorrowedFd<'_>> {
-        self.teller.get().map(AsFd::as_fd)
+    /// The descriptor of [`Self::decision_eventfd`], if it was asked for before.
+    pub(crate) fn decision_event(&self) -> Option<BorrowedFd<'_>> {
+        self.eventfd_of_decision.get().map(AsFd::as_fd)
     }
 
-    fn tell(&self) {
-        if let Some(teller) = self.teller.get() {
+    fn signal_decision(&self) {
+        if let Some(eventfd_of_decision) = self.eventfd_of_decision.get() {
             // If it is full, it is readable as well.
-            let _ = rustix::io::write(teller, &1u64.to_ne_bytes());
+            let _ = rustix::io::write(eventfd_of_decision, &1u64.to_ne_bytes());
         }
         if let Some(notified) = &self.status().notified {
             let _ = rustix::io::write(notified, &1u64.to_ne_bytes());
@@ -368,7 +369,7 @@ impl Socket {
         if let Some(ready) = self.readiness.get() {
             ready.hang_up(self.was_reset());
         }
-        self.tell();
+        self.signal_decision();
         self.wake();
     }
 

@@ -24,14 +24,14 @@ use crate::tcp_option::Marks;
 pub struct Settings {
     /// Most SMC connections at a time; further ones are plain TCP.
     pub connections: usize,
-    /// Octets of memory of each connection that the peer writes to: a power of two from
+    /// Bytes of memory of each connection that the peer writes to: a power of two from
     /// 16 KiB to 1 MiB, to which other numbers are raised or cut. If not given, 1 MiB over
     /// shared memory, of which a page is taken when something is first written to it, and
     /// 256 KiB over RDMA, which locks all of it. Where the policy limits memory it is
     /// 256 KiB over both, so that more connections find room.
     pub buffer: Option<u32>,
     /// How long to wait for the other process while a connection begins: on a machine
-    /// with little time to spare, more patience makes more connections SMC.
+    /// with little time to spare, longer timeouts make more connections SMC.
     /// The policy's `pairing-grace` comes before [`PairingTimeouts::grace`].
     pub pairing_timeouts: PairingTimeouts,
     /// Longest that a thread which waits for a stream looks whether it must still wait,
@@ -60,7 +60,7 @@ impl Default for Settings {
 }
 
 /// One SMC stack: an engine, its device of shared memory, [RNICs](Rnics) if there are any,
-/// and a thread that waits for what nobody else waits for. Listeners and streams keep it; a
+/// and a thread that waits for what no other thread waits for. Listeners and streams keep it; a
 /// clone is the same.
 ///
 /// Most programs need only the one that [`SmcStream::connect`](crate::SmcStream::connect)
@@ -109,7 +109,7 @@ impl Drop for Handle {
 }
 
 impl End {
-    fn tell(&self) {
+    fn notify(&self) {
         *self.over.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.changed.notify_all();
     }
@@ -136,7 +136,7 @@ impl Stack {
     /// A stack with these settings.
     ///
     /// # Errors
-    /// As [`Self::open`].
+    /// Errors of [`Self::open`].
     pub fn with(settings: Settings) -> io::Result<Self> {
         let rnics = match settings.policy.transport(Transport::Verbs) {
             Ok(()) => Rnics::of_host_with(settings.policy.pnet.clone()),
@@ -149,7 +149,7 @@ impl Stack {
     /// A stack with these settings that uses these RNICs besides shared memory.
     ///
     /// # Errors
-    /// As [`Self::open`].
+    /// Errors of [`Self::open`].
     pub fn with_rnics(settings: Settings, rnics: Rnics) -> io::Result<Self> {
         Self::over(settings, Ok(rnics), None)
     }
@@ -170,9 +170,9 @@ impl Stack {
             .spawn(move || {
                 smc_transport_ism::descriptors::begin_thread();
                 driver::run(&driven);
-                // The devices go before anybody is told.
+                // The devices go before any thread is notified.
                 drop(driven);
-                ended.tell();
+                ended.notify();
             })?;
         Ok(Self {
             handle: Arc::new(Handle {
@@ -190,7 +190,7 @@ impl Stack {
     /// the same settings.
     ///
     /// # Errors
-    /// As [`Self::open`], and [`io::ErrorKind::Unsupported`] in a child if the program
+    /// Errors of [`Self::open`], and [`io::ErrorKind::Unsupported`] in a child if the program
     /// brought the RNICs.
     pub(crate) fn current(&self) -> io::Result<Self> {
         let handle = &self.handle;
@@ -211,7 +211,7 @@ impl Stack {
     /// device has no channel to itself.
     ///
     /// # Errors
-    /// As [`Self::current`].
+    /// Errors of [`Self::current`].
     pub(crate) fn toward(&self, to: SocketAddr) -> io::Result<Self> {
         let stack = self.current()?;
         let handle = &stack.handle;
@@ -263,7 +263,7 @@ impl Stack {
     /// standard error, and every connection is TCP.
     ///
     /// # Errors
-    /// As [`Self::open`], and [`io::ErrorKind::InvalidData`] for a mistake in the policy file
+    /// Errors of [`Self::open`], and [`io::ErrorKind::InvalidData`] for a mistake in the policy file
     /// that `SMC_POLICY` names.
     pub fn of_process() -> io::Result<Self> {
         static OF_PROCESS: PerProcess<Stack> = PerProcess::new();

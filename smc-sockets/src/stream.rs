@@ -1,4 +1,4 @@
-//! A stream of octets, whatever carries it.
+//! A stream of bytes, whatever carries it.
 
 mod calls;
 mod descriptor;
@@ -35,7 +35,7 @@ pub(crate) use tasks::Wait;
 /// shared memory if both processes can, and over TCP if not.
 ///
 /// Reading and writing go on in the caller's thread. Dropping the last handle of it ends
-/// the connection in order, or resets it if octets of the peer were not read, as with TCP.
+/// the connection in order, or resets it if bytes of the peer were not read, as with TCP.
 /// What was written can be read by the peer also after this process has ended.
 ///
 /// SMC carries a stream for the process that made it only. In a child made by `fork`,
@@ -90,7 +90,7 @@ impl SmcStream {
     /// Whose engine carries it, if SMC does.
     ///
     /// # Errors
-    /// It does, for the process that this one was forked from.
+    /// The process that this one was forked from has it.
     #[inline]
     fn smc(&self) -> io::Result<Option<&Arc<Shard>>> {
         self.held.smc()
@@ -117,7 +117,7 @@ impl SmcStream {
     /// Connects, with the [stack of this process](Stack::of_process).
     ///
     /// # Errors
-    /// As [`TcpStream::connect`](std::net::TcpStream::connect), and [`Stack::open`].
+    /// Errors of [`TcpStream::connect`](std::net::TcpStream::connect), and [`Stack::open`].
     pub fn connect(to: impl ToSocketAddrs) -> io::Result<Self> {
         Self::connect_on(&Stack::of_process()?, to)
     }
@@ -126,7 +126,7 @@ impl SmcStream {
     /// connection; [`Self::carrier`] says which it is, and why.
     ///
     /// # Errors
-    /// As [`Self::connect`].
+    /// Errors of [`Self::connect`].
     pub fn connect_on(stack: &Stack, to: impl ToSocketAddrs) -> io::Result<Self> {
         let mut last = io::ErrorKind::InvalidInput.into();
         for address in to.to_socket_addrs()? {
@@ -143,16 +143,16 @@ impl SmcStream {
     /// waits for the connection, and for what carries it, so long at most.
     ///
     /// # Errors
-    /// As [`TcpStream::connect_timeout`](std::net::TcpStream::connect_timeout), and
+    /// Errors of [`TcpStream::connect_timeout`](std::net::TcpStream::connect_timeout), and
     /// [`Stack::open`].
     pub fn connect_timeout(to: &SocketAddr, timeout: Duration) -> io::Result<Self> {
         Self::connect_timeout_on(&Stack::of_process()?, to, timeout)
     }
 
-    /// The same with this stack.
+    /// Connects with this stack.
     ///
     /// # Errors
-    /// As [`Self::connect_timeout`].
+    /// Errors of [`Self::connect_timeout`].
     pub fn connect_timeout_on(
         stack: &Stack,
         to: &SocketAddr,
@@ -169,7 +169,7 @@ impl SmcStream {
     /// Begins to connect, with this stack, and does not wait.
     ///
     /// # Errors
-    /// As [`Self::connect`], as far as it is known at once.
+    /// Errors of [`Self::connect`], as far as it is known at once.
     pub fn begin_connect(stack: &Stack, to: SocketAddr) -> io::Result<Connecting> {
         Connecting::begin(stack, None, to)
     }
@@ -179,7 +179,7 @@ impl SmcStream {
     /// its own.
     ///
     /// # Errors
-    /// As [`Self::connect`], as far as it is known at once.
+    /// Errors of [`Self::connect`], as far as it is known at once.
     pub fn begin_connect_with(
         stack: &Stack,
         socket: OwnedFd,
@@ -208,7 +208,7 @@ impl SmcStream {
     /// The address of the peer.
     ///
     /// # Errors
-    /// As [`TcpStream::peer_addr`](std::net::TcpStream::peer_addr).
+    /// Errors of [`TcpStream::peer_addr`](std::net::TcpStream::peer_addr).
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.socket().tcp.peer_addr()
     }
@@ -216,7 +216,7 @@ impl SmcStream {
     /// The address of this end.
     ///
     /// # Errors
-    /// As [`TcpStream::local_addr`](std::net::TcpStream::local_addr).
+    /// Errors of [`TcpStream::local_addr`](std::net::TcpStream::local_addr).
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.socket().tcp.local_addr()
     }
@@ -226,7 +226,7 @@ impl SmcStream {
     /// connection itself ends when the stream is dropped.
     ///
     /// # Errors
-    /// As [`TcpStream::shutdown`](std::net::TcpStream::shutdown).
+    /// Errors of [`TcpStream::shutdown`](std::net::TcpStream::shutdown).
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         let Some(shard) = self.smc()? else {
             return self.socket().tcp.shutdown(how);

@@ -32,14 +32,14 @@ pub(crate) fn reserve_descriptors(any: impl AsFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Octets that must be there before `poll` and the like call a socket readable, unless it
+/// Bytes that must be there before `poll` and the like call a socket readable, unless it
 /// has ended: at least one.
 pub(crate) fn set_low_water(socket: impl AsFd, octets: usize) -> io::Result<()> {
     let octets = libc::c_int::try_from(octets.max(1)).unwrap_or(libc::c_int::MAX);
     let size = size_of::<libc::c_int>() as libc::socklen_t;
     let value = (&raw const octets).cast();
     let socket = socket.as_fd().as_raw_fd();
-    // SAFETY: the kernel reads `size` octets at `value`, which is a local variable.
+    // SAFETY: the kernel reads `size` bytes at `value`, which is a local variable.
     let done =
         unsafe { libc::setsockopt(socket, libc::SOL_SOCKET, libc::SO_RCVLOWAT, value, size) };
     match done {
@@ -73,7 +73,7 @@ pub(crate) fn are_buffers_set(socket: impl AsFd) -> (bool, bool) {
     let mut size = size_of::<libc::c_int>() as libc::socklen_t;
     let value = (&raw mut locks).cast();
     let socket = socket.as_fd().as_raw_fd();
-    // SAFETY: the kernel writes at most `size` octets to `value`, which is a local variable,
+    // SAFETY: the kernel writes at most `size` bytes to `value`, which is a local variable,
     // and their number to `size`, which is another.
     let done =
         unsafe { libc::getsockopt(socket, libc::SOL_SOCKET, BUFFER_LOCKS, value, &raw mut size) };

@@ -10,7 +10,7 @@
 //!                      │        ▲
 //!  the kernel ──SYN──► program ─┘ writes the option if asked, notes the peer's
 //!                      │
-//!  verdict(socket) ◄── map: socket ─► asked, heard   after connect() or accept()
+//!  verdict(socket) ◄── map: socket ─► asked, answered after connect() or accept()
 //! ```
 //!
 //! A SYN-ACK has the option only if the SYN had it, and under SYN cookies, when the
@@ -34,7 +34,7 @@ pub use error::OptionError;
 /// User space asked for the option.
 const ASKED: u32 = 1;
 /// The peer sent it.
-const HEARD: u32 = 2;
+const ANSWERED: u32 = 2;
 
 /// The program, attached to a cgroup. Dropped, it is detached; connections that it
 /// helped to open stay as they are.
@@ -102,7 +102,7 @@ impl Marks {
     /// Of the kernel: the descriptor is none of a socket, among others.
     pub fn verdict(&self, socket: impl AsFd) -> io::Result<bool> {
         match sys::look_up(&self.map, socket.as_fd()) {
-            Ok(marks) => Ok(marks & (ASKED | HEARD) == ASKED | HEARD),
+            Ok(marks) => Ok(marks & (ASKED | ANSWERED) == ASKED | ANSWERED),
             // Never asked for.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),

@@ -1,4 +1,4 @@
-//! The same sockets for programs on tokio: [`SmcStream`] and [`SmcListener`] are used as
+//! Sockets for programs on tokio: [`SmcStream`] and [`SmcListener`] are used as
 //! tokio's `TcpStream` and `TcpListener` are.
 //!
 //! The tasks that wait for streams over SMC are woken by a task of their own runtime, which

@@ -46,11 +46,11 @@ impl Source {
 /// What becomes of a newcomer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Admission {
-    /// It has this number.
+    /// The connection has this number.
     Admitted(u64),
     /// When this one is no more, it can be asked for again.
     Evict(u64),
-    /// It can be asked for again then, or when another one is decided.
+    /// Time to ask for it again, or when another one is decided.
     Wait(Instant),
 }
 
@@ -153,7 +153,7 @@ impl Undecided {
         self.all.get(&number)?.conn
     }
 
-    /// It is decided, or no more; whether a newcomer waits for that.
+    /// Removes a connection that is decided or gone; whether a newcomer waits for that.
     pub(crate) fn remove(&mut self, number: u64) -> bool {
         let Some(entry) = self.all.remove(&number) else {
             return false;

@@ -1,7 +1,7 @@
 //! How a thread waits for a connection: it looks for a while, as long as that has paid
 //! lately, then sleeps.
 //!
-//! The first that sleeps does so at the peers' words and is woken by them; it tells the
+//! The first thread that waits does so at the peers' futex words and is woken by them; it tells the
 //! others, which sleep at their connections'.
 
 use std::io;
@@ -73,7 +73,7 @@ pub(crate) fn until_done_by<T>(
     }
 }
 
-/// The same, once it turned out that there is nothing to do before something is heard.
+/// Waits, once it turned out that there is nothing to do before something is received.
 #[inline(never)]
 fn wait<'a, T>(
     shard: &'a Arc<Shard>,
@@ -91,27 +91,27 @@ fn wait<'a, T>(
     };
     let via = socket.via();
     let _waiting = socket.lane.wait();
-    if direction == Direction::Read && socket.lulls() && !nonblocking {
+    if direction == Direction::Read && socket.backs_off() && !nonblocking {
         drop(state);
-        socket.lull();
+        socket.back_off();
         state = shard.lock_for(socket);
-        // Another thread may have heard of it.
+        // Another thread may have received it.
         if let Some(done) = attempt(&mut state, now) {
             return done;
         }
     }
     if socket.waiters.are_driven() && via == Via::Ism && state.is_polled_by_loop(direction) {
-        socket.heard_in_turn();
+        socket.reset_backoff();
         state.publish_progress(socket, now);
         socket.mark(direction);
         return Err(io::ErrorKind::WouldBlock.into());
     }
     state.carry_out(shard, now);
     // What comes first is most often what is waited for.
-    if state.glance_of(shard, socket, now, 1) {
+    if state.spin_for(shard, socket, now, 1) {
         match direction {
             Direction::Read => {
-                socket.heard_at_once();
+                socket.count_immediate();
                 // What this thread only peeks at stays for them.
                 if socket.waiters.has_tasks(direction) {
                     state.notify_readers(socket, now);
@@ -128,7 +128,7 @@ fn wait<'a, T>(
             return done;
         }
     }
-    socket.heard_in_turn();
+    socket.reset_backoff();
     if direction == Direction::Write {
         socket.view.stalled();
     }
@@ -145,7 +145,7 @@ fn wait<'a, T>(
     let began = shard.now();
     let mut last = began;
     while !budget.is_zero() {
-        if state.glance_of(shard, socket, now, GLANCES)
+        if state.spin_for(shard, socket, now, GLANCES)
             && let Some(done) = attempt(&mut state, now)
         {
             if learns {
@@ -163,7 +163,7 @@ fn wait<'a, T>(
         }
         last = now;
         state = shard.lock_for(socket);
-        // Another thread may have heard of it.
+        // Another thread may have received it.
         if let Some(done) = attempt(&mut state, now) {
             return done;
         }
@@ -211,7 +211,7 @@ pub(crate) fn spin(shard: &Arc<Shard>, socket: &Socket, direction: Direction) ->
     let mut last = began;
     loop {
         let mut state = shard.lock_for(socket);
-        if state.glance_of(shard, socket, now, GLANCES) && direction == Direction::Write {
+        if state.spin_for(shard, socket, now, GLANCES) && direction == Direction::Write {
             state.notify_readers(socket, now);
         }
         let ready = match direction {
@@ -250,28 +250,28 @@ fn sleep<'a>(
     let made = socket.wake_handle.count();
     socket.sleeper(true);
     state.sleeper(true);
-    // What RNICs tell, the driver hears.
+    // Completions of RNICs are handled by the driver.
     let words = match socket.via() {
-        Via::Ism => state.lead(),
+        Via::Ism => state.become_leader(),
         Via::Verbs => None,
     };
     state.settle(shard, shard.now());
     // Behind `made`: whoever requests it wakes this thread from now on.
     let mut interrupted = socket.is_interruptible() && interrupts::are_due();
-    let mut wordless = false;
+    let mut no_futex_wait = false;
     if !interrupted && !happened(&mut state) {
         drop(state);
         match &words {
             Some(words) => match words.wait(&socket.wake_handle, made, time) {
                 Ok(by_signal) => interrupted = by_signal,
-                Err(_) => wordless = true,
+                Err(_) => no_futex_wait = true,
             },
             None => interrupted = socket.wake_handle.wait(made, time),
         }
         state = shard.lock_for(socket);
     }
     if words.is_some() {
-        state.resign(wordless);
+        state.end_leadership(no_futex_wait);
     }
     state.sleeper(false);
     socket.sleeper(false);

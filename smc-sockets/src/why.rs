@@ -44,21 +44,21 @@ pub struct Condition {
 /// How a condition is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
-    /// It holds.
+    /// The condition holds.
     Holds,
-    /// It does not.
+    /// The condition does not hold.
     Fails,
     /// Only the peer knows.
     Open,
-    /// It does not matter here.
+    /// The condition does not matter here.
     Idle,
 }
 
-/// What the conditions come to.
+/// Outcome of the conditions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Expected {
     /// No listener would accept the connection.
-    Nobody,
+    NoListener,
     /// Shared memory.
     SharedMemory,
     /// RDMA, if the peer has what it takes.
@@ -68,11 +68,11 @@ pub enum Expected {
 }
 
 impl Why {
-    /// Walks through all conditions of a connection from this stack to an address. Nobody
-    /// is asked but this host.
+    /// Walks through all conditions of a connection from this stack to an address. No other
+    /// host is asked.
     #[must_use]
     pub fn walk(stack: &Stack, to: SocketAddr) -> Self {
-        // In a child that cannot open one of its own, the parent's can still be looked at.
+        // In a child that cannot open one of its own, the parent's can still be examined.
         let own = stack.current();
         walk::walk(own.as_ref().unwrap_or(stack).shard(), to)
     }
@@ -85,6 +85,13 @@ impl Why {
     }
 }
 
+#[allow(non_upper_case_globals)]
+impl Expected {
+    /// Old name of [`Self::NoListener`].
+    #[deprecated(note = "renamed to `NoListener`")]
+    pub const Nobody: Self = Self::NoListener;
+}
+
 impl Why {
     /// Whether a connection that was made is what was expected. What only the peer knows
     /// does not count.
@@ -95,7 +102,7 @@ impl Why {
             (Expected::Rdma, Carrier::Smc(terms)) => terms.technology == Technology::SmcR,
             (Expected::Rdma, Carrier::Tcp(why)) => why.decided_by() == Side::Peer,
             (Expected::Tcp, Carrier::Tcp(_)) => true,
-            (Expected::Nobody, _)
+            (Expected::NoListener, _)
             | (Expected::SharedMemory, Carrier::Tcp(_))
             | (Expected::Tcp, Carrier::Smc(_)) => false,
         }
@@ -104,7 +111,7 @@ impl Why {
     /// Whether this error of a connection was expected.
     #[must_use]
     pub fn is_refused_by(&self, error: &io::Error) -> bool {
-        self.outcome == Expected::Nobody && error.kind() == io::ErrorKind::ConnectionRefused
+        self.outcome == Expected::NoListener && error.kind() == io::ErrorKind::ConnectionRefused
     }
 }
 
@@ -147,11 +154,11 @@ impl fmt::Display for State {
     }
 }
 
-/// As part of a sentence.
+/// Part of a sentence.
 impl fmt::Display for Expected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Nobody => "refused: nobody listens there",
+            Self::NoListener => "refused: no process listens there",
             Self::SharedMemory => "SMC-D, through shared memory",
             Self::Rdma => "SMC-R, if the peer has what it takes",
             Self::Tcp => "TCP",

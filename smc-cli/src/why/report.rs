@@ -50,7 +50,7 @@ pub(super) fn json(
     let mut record = json!({
         "to": why.to.to_string(),
         "expected": match why.outcome {
-            Expected::Nobody => "nobody",
+            Expected::NoListener => "nobody",
             Expected::SharedMemory => "smc-d",
             Expected::Rdma => "smc-r",
             Expected::Tcp => "tcp",

@@ -12,26 +12,26 @@ use crate::tcp_option::OptionError;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Cause {
-    /// Both spoke CLC; the codes tell what came of it.
+    /// Both sides exchanged CLC messages; the codes name the outcome.
     Negotiation,
-    /// This side's policy.
+    /// The policy of this side.
     Policy(Rule),
-    /// The other side said nothing of SMC: it called nobody for shared memory, and there
+    /// The other side did not offer SMC: it called no process for shared memory, and there
     /// was no TCP option.
     NotOffered,
-    /// This side asked by the TCP option; the other one did not answer it.
+    /// The peer did not answer the TCP option that this side sent.
     NoOption,
     /// The peer is not on this host, and there is no RNIC to reach it with.
     NoDevice,
     /// The peer is not on this host, and the TCP option cannot be set.
     CannotAsk(OptionMissing),
-    /// The listener was made by somebody else, who did not ask for the TCP option in time.
+    /// The listener was made by other code, which did not ask for the TCP option in time.
     AskedTooLate,
     /// The server misunderstood a Proposal lately.
     Shunned,
     /// The other process is on this host, and did not pair in time.
     NotPaired,
-    /// This process belongs to the user that stands for users unknown to the kernel (65534,
+    /// The process belongs to the user of those unknown to the kernel (65534,
     /// "nobody"): no process of this host pairs with it.
     UnknownUser(u32),
     /// A limit of this side's was reached.
@@ -47,9 +47,9 @@ pub enum Cause {
 pub enum Limit {
     /// SMC connections of the stack.
     Connections(usize),
-    /// Octets of memory that the policy permits.
+    /// Bytes of memory that the policy permits.
     PolicyMemory(u64),
-    /// Octets that the process may lock (`RLIMIT_MEMLOCK`), which an RNIC needs.
+    /// Bytes that the process may lock (`RLIMIT_MEMLOCK`), which an RNIC needs.
     LockedMemory(u64),
     /// Clients of a listener that have not decided yet.
     Undecided(usize),
@@ -67,7 +67,7 @@ pub enum OptionMissing {
     Never,
     /// The process lacks these capabilities.
     Capabilities(&'static str),
-    /// It is in no cgroup of version 2.
+    /// The process is in no cgroup of version 2.
     NoCgroup,
     /// The kernel has no such BPF.
     KernelTooOld,
@@ -105,7 +105,7 @@ impl Cause {
         }
     }
 
-    /// Who decided; `None` if only the codes tell.
+    /// Side that decided; `None` if only the codes show it.
     pub(super) const fn side(self) -> Option<Side> {
         match self {
             Self::Negotiation => None,
@@ -121,7 +121,7 @@ impl Cause {
         }
     }
 
-    /// What the codes do not tell.
+    /// Reason, where the codes have none.
     pub(super) fn sentence(self) -> Option<String> {
         Some(match self {
             Self::Negotiation | Self::NotOffered => return None,
@@ -155,12 +155,12 @@ impl Cause {
         })
     }
 
-    /// What to do, where the codes do not tell.
+    /// What to do, where the codes have no remedy.
     pub(crate) fn remedy(self) -> Option<String> {
         Some(match self {
             Self::Negotiation | Self::NotOffered | Self::NoOption => return None,
             Self::Policy(rule) => rule.remedy(),
-            Self::NoDevice => "Use an RNIC in the peer's network; `smcx devices` tells what \
+            Self::NoDevice => "Use an RNIC in the peer's network; `smcx devices` shows what \
                                there is."
                 .to_owned(),
             Self::CannotAsk(why) => why.remedy(),

@@ -145,7 +145,7 @@ fn codes_are_those_that_tools_print() {
 #[test]
 fn what_this_side_knows_goes_with_its_own_decision_only() {
     let known = Cause::Limit(Limit::LockedMemory(7));
-    let told = |code, peer_diagnosis| {
+    let reason = |code, peer_diagnosis| {
         let reason = FallbackReason {
             code,
             peer_diagnosis,
@@ -153,10 +153,10 @@ fn what_this_side_knows_goes_with_its_own_decision_only() {
         let carrier = Carrier::fallen_back(reason, Some(known));
         carrier.why_tcp().unwrap().cause()
     };
-    assert_eq!(told(DiagnosisCode::MEMORY, None), known);
+    assert_eq!(reason(DiagnosisCode::MEMORY, None), known);
     let peers = Some(DiagnosisCode::NO_UEID);
     assert_eq!(
-        told(DiagnosisCode::PEER_DECLINED, peers),
+        reason(DiagnosisCode::PEER_DECLINED, peers),
         Cause::Negotiation
     );
 }

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use smc_transport_ism::shared::pairing::Peer;
 
-/// Attempts that have told their server to go on, and have not taken its channel in.
+/// Attempts that have sent GO to their server, and have not taken its channel in.
 #[derive(Debug, Default)]
 pub(crate) struct Greetings(Mutex<Under>);
 
@@ -42,7 +42,7 @@ impl Greetings {
         }
     }
 
-    /// It is over, one way or the other.
+    /// Removes an attempt that has ended, whatever its outcome.
     pub(super) fn end(&self, number: u64) {
         self.under().way.retain(|(of, _)| *of != number);
     }

@@ -33,7 +33,7 @@ pub struct Connecting {
     timer: OwnedFd,
 }
 
-/// Once for each change: octets that do not suffice are no news.
+/// Once for each change: bytes that do not suffice are no news.
 const CHANGES: EventFlags = EventFlags::IN
     .union(EventFlags::OUT)
     .union(EventFlags::RDHUP)
@@ -67,7 +67,7 @@ impl Connecting {
         epoll::add(&poller, &attempt.tcp, EventData::new_u64(0), CHANGES)?;
         let flags = EventFlags::IN | EventFlags::ET;
         epoll::add(&poller, &timer, EventData::new_u64(0), flags)?;
-        for socket in attempt.called().into_iter().chain(attempt.told()) {
+        for socket in attempt.called().into_iter().chain(attempt.decision_event()) {
             epoll::add(&poller, socket, EventData::new_u64(0), flags)?;
         }
         Ok(Self {
@@ -121,7 +121,7 @@ impl Connecting {
             }
             Step::Wait(until) => {
                 // A process that has accepted the connection may have called since.
-                for socket in attempt.called().into_iter().chain(attempt.told()) {
+                for socket in attempt.called().into_iter().chain(attempt.decision_event()) {
                     let flags = EventFlags::IN | EventFlags::ET;
                     match epoll::add(&self.poller, socket, EventData::new_u64(0), flags) {
                         Ok(()) | Err(Errno::EXIST) => {}

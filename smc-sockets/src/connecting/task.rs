@@ -68,7 +68,7 @@ impl TaskConnecting {
     /// not answer over shared memory. Has the task woken otherwise.
     ///
     /// # Errors
-    /// As [`SmcStream::connect`].
+    /// Errors of [`SmcStream::connect`].
     pub(crate) fn poll(
         &mut self,
         context: &mut Context<'_>,

@@ -39,7 +39,7 @@ impl Attempt {
             }
         };
         self.known = Some(known);
-        // A server that was promised CLC gets it, if only to hear that nothing comes of it.
+        // A server that was promised CLC gets it, if only to learn that nothing comes of it.
         let declines = verdict.declines.or(full.map(Cause::Limit));
         match (place, declines) {
             (Some(place), None) => self.propose(place, None).map(Ok),

@@ -100,7 +100,7 @@ enum Kept {
 impl Driver {
     /// Waits for the first CLC message of a client.
     pub(super) fn promise(&mut self, key: u32, promise: Promise) {
-        let Some(promise) = self.look_at_promise(promise) else {
+        let Some(promise) = self.check_promise(promise) else {
             return;
         };
         let flags = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
@@ -115,7 +115,7 @@ impl Driver {
         let Some(promise) = self.promises.remove(key) else {
             return;
         };
-        if let Some(promise) = self.look_at_promise(promise) {
+        if let Some(promise) = self.check_promise(promise) {
             self.promises.insert(key, promise);
         }
     }
@@ -129,7 +129,7 @@ impl Driver {
                 return;
             }
             let promise = self.promises.all.remove(&key);
-            if let Some(promise) = promise.and_then(|promise| self.look_at_promise(promise)) {
+            if let Some(promise) = promise.and_then(|promise| self.check_promise(promise)) {
                 let _ = rustix::net::connect_unspec(&promise.tcp);
             }
         }
@@ -137,7 +137,7 @@ impl Driver {
 
     /// Goes on with a promise that is kept or broken, or gives it back.
     //= SHM-063
-    fn look_at_promise(&mut self, mut promise: Promise) -> Option<Promise> {
+    fn check_promise(&mut self, mut promise: Promise) -> Option<Promise> {
         let kept = look(&promise);
         if let Kept::NotYet(total) = kept {
             promise.set_low_water(total);

@@ -14,7 +14,7 @@ impl SmcListener {
     /// Listens at an address.
     ///
     /// # Errors
-    /// As [`TcpListener::bind`].
+    /// Errors of [`TcpListener::bind`].
     pub fn bind(address: impl ToSocketAddrs) -> io::Result<Self> {
         TcpListener::bind(address).map(Self)
     }
@@ -22,7 +22,7 @@ impl SmcListener {
     /// Listens at an address, with this stack.
     ///
     /// # Errors
-    /// As [`TcpListener::bind`].
+    /// Errors of [`TcpListener::bind`].
     pub fn bind_on(_: &Stack, address: impl ToSocketAddrs) -> io::Result<Self> {
         Self::bind(address)
     }
@@ -38,7 +38,7 @@ impl SmcListener {
     /// The next connection, and the client's address.
     ///
     /// # Errors
-    /// As [`TcpListener::accept`].
+    /// Errors of [`TcpListener::accept`].
     pub fn accept(&self) -> io::Result<(SmcStream, SocketAddr)> {
         let (stream, address) = self.0.accept()?;
         Ok((stream.into(), address))
@@ -57,7 +57,7 @@ impl SmcListener {
     /// Another handle of the listener.
     ///
     /// # Errors
-    /// As [`TcpListener::try_clone`].
+    /// Errors of [`TcpListener::try_clone`].
     pub fn try_clone(&self) -> io::Result<Self> {
         self.0.try_clone().map(Self)
     }
@@ -65,7 +65,7 @@ impl SmcListener {
     /// Where it listens.
     ///
     /// # Errors
-    /// As [`TcpListener::local_addr`].
+    /// Errors of [`TcpListener::local_addr`].
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.0.local_addr()
     }
@@ -73,7 +73,7 @@ impl SmcListener {
     /// Sets whether accepting returns at once.
     ///
     /// # Errors
-    /// As [`TcpListener::set_nonblocking`].
+    /// Errors of [`TcpListener::set_nonblocking`].
     pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
         self.0.set_nonblocking(nonblocking)
     }
@@ -81,7 +81,7 @@ impl SmcListener {
     /// The error that the listener has come to.
     ///
     /// # Errors
-    /// As [`TcpListener::take_error`].
+    /// Errors of [`TcpListener::take_error`].
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         self.0.take_error()
     }
@@ -89,7 +89,7 @@ impl SmcListener {
     /// Sets the time to live of TCP's packets.
     ///
     /// # Errors
-    /// As [`TcpListener::set_ttl`].
+    /// Errors of [`TcpListener::set_ttl`].
     pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
         self.0.set_ttl(ttl)
     }
@@ -97,7 +97,7 @@ impl SmcListener {
     /// The time to live of TCP's packets.
     ///
     /// # Errors
-    /// As [`TcpListener::ttl`].
+    /// Errors of [`TcpListener::ttl`].
     pub fn ttl(&self) -> io::Result<u32> {
         self.0.ttl()
     }

@@ -16,7 +16,7 @@ impl SmcStream {
     /// Connects.
     ///
     /// # Errors
-    /// As [`TcpStream::connect`].
+    /// Errors of [`TcpStream::connect`].
     pub fn connect(to: impl ToSocketAddrs) -> io::Result<Self> {
         TcpStream::connect(to).map(Self)
     }
@@ -24,7 +24,7 @@ impl SmcStream {
     /// Connects, with this stack.
     ///
     /// # Errors
-    /// As [`TcpStream::connect`].
+    /// Errors of [`TcpStream::connect`].
     pub fn connect_on(_: &Stack, to: impl ToSocketAddrs) -> io::Result<Self> {
         Self::connect(to)
     }
@@ -32,7 +32,7 @@ impl SmcStream {
     /// Connects to one address, and waits for the connection so long at most.
     ///
     /// # Errors
-    /// As [`TcpStream::connect_timeout`].
+    /// Errors of [`TcpStream::connect_timeout`].
     pub fn connect_timeout(to: &SocketAddr, timeout: Duration) -> io::Result<Self> {
         TcpStream::connect_timeout(to, timeout).map(Self)
     }
@@ -40,7 +40,7 @@ impl SmcStream {
     /// Connects to one address with this stack, and waits for the connection so long at most.
     ///
     /// # Errors
-    /// As [`TcpStream::connect_timeout`].
+    /// Errors of [`TcpStream::connect_timeout`].
     pub fn connect_timeout_on(_: &Stack, to: &SocketAddr, timeout: Duration) -> io::Result<Self> {
         Self::connect_timeout(to, timeout)
     }
@@ -54,7 +54,7 @@ impl SmcStream {
     /// Another handle of the connection.
     ///
     /// # Errors
-    /// As [`TcpStream::try_clone`].
+    /// Errors of [`TcpStream::try_clone`].
     pub fn try_clone(&self) -> io::Result<Self> {
         self.0.try_clone().map(Self)
     }
@@ -70,7 +70,7 @@ impl SmcStream {
     /// The address of the peer.
     ///
     /// # Errors
-    /// As [`TcpStream::peer_addr`].
+    /// Errors of [`TcpStream::peer_addr`].
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.0.peer_addr()
     }
@@ -78,7 +78,7 @@ impl SmcStream {
     /// The address of this end.
     ///
     /// # Errors
-    /// As [`TcpStream::local_addr`].
+    /// Errors of [`TcpStream::local_addr`].
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.0.local_addr()
     }
@@ -86,7 +86,7 @@ impl SmcStream {
     /// Ends one direction or both.
     ///
     /// # Errors
-    /// As [`TcpStream::shutdown`].
+    /// Errors of [`TcpStream::shutdown`].
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         self.0.shutdown(how)
     }
@@ -94,7 +94,7 @@ impl SmcStream {
     /// Reads what is next without taking it.
     ///
     /// # Errors
-    /// As [`TcpStream::peek`].
+    /// Errors of [`TcpStream::peek`].
     pub fn peek(&self, into: &mut [u8]) -> io::Result<usize> {
         self.0.peek(into)
     }
@@ -102,7 +102,7 @@ impl SmcStream {
     /// Sets whether reading and writing return at once.
     ///
     /// # Errors
-    /// As [`TcpStream::set_nonblocking`].
+    /// Errors of [`TcpStream::set_nonblocking`].
     pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
         self.0.set_nonblocking(nonblocking)
     }
@@ -110,7 +110,7 @@ impl SmcStream {
     /// Sets how long a read waits, without end if `None`.
     ///
     /// # Errors
-    /// As [`TcpStream::set_read_timeout`].
+    /// Errors of [`TcpStream::set_read_timeout`].
     pub fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
         self.0.set_read_timeout(timeout)
     }
@@ -118,7 +118,7 @@ impl SmcStream {
     /// Sets how long a write waits, without end if `None`.
     ///
     /// # Errors
-    /// As [`TcpStream::set_write_timeout`].
+    /// Errors of [`TcpStream::set_write_timeout`].
     pub fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
         self.0.set_write_timeout(timeout)
     }
@@ -126,7 +126,7 @@ impl SmcStream {
     /// What [`Self::set_read_timeout`] has set.
     ///
     /// # Errors
-    /// As [`TcpStream::read_timeout`].
+    /// Errors of [`TcpStream::read_timeout`].
     pub fn read_timeout(&self) -> io::Result<Option<Duration>> {
         self.0.read_timeout()
     }
@@ -134,7 +134,7 @@ impl SmcStream {
     /// What [`Self::set_write_timeout`] has set.
     ///
     /// # Errors
-    /// As [`TcpStream::write_timeout`].
+    /// Errors of [`TcpStream::write_timeout`].
     pub fn write_timeout(&self) -> io::Result<Option<Duration>> {
         self.0.write_timeout()
     }
@@ -142,7 +142,7 @@ impl SmcStream {
     /// Sets whether small writes leave at once.
     ///
     /// # Errors
-    /// As [`TcpStream::set_nodelay`].
+    /// Errors of [`TcpStream::set_nodelay`].
     pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
         self.0.set_nodelay(nodelay)
     }
@@ -150,7 +150,7 @@ impl SmcStream {
     /// What [`Self::set_nodelay`] has set.
     ///
     /// # Errors
-    /// As [`TcpStream::nodelay`].
+    /// Errors of [`TcpStream::nodelay`].
     pub fn nodelay(&self) -> io::Result<bool> {
         self.0.nodelay()
     }
@@ -158,7 +158,7 @@ impl SmcStream {
     /// Sets the time to live of TCP's packets.
     ///
     /// # Errors
-    /// As [`TcpStream::set_ttl`].
+    /// Errors of [`TcpStream::set_ttl`].
     pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
         self.0.set_ttl(ttl)
     }
@@ -166,7 +166,7 @@ impl SmcStream {
     /// The time to live of TCP's packets.
     ///
     /// # Errors
-    /// As [`TcpStream::ttl`].
+    /// Errors of [`TcpStream::ttl`].
     pub fn ttl(&self) -> io::Result<u32> {
         self.0.ttl()
     }
@@ -174,7 +174,7 @@ impl SmcStream {
     /// The error that the connection has come to.
     ///
     /// # Errors
-    /// As [`TcpStream::take_error`].
+    /// Errors of [`TcpStream::take_error`].
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         self.0.take_error()
     }

@@ -35,7 +35,7 @@ impl SmcStream {
     /// Connects.
     ///
     /// # Errors
-    /// As [`TcpStream::connect`].
+    /// Errors of [`TcpStream::connect`].
     pub async fn connect(to: impl ToSocketAddrs) -> io::Result<Self> {
         TcpStream::connect(to).await.map(Self)
     }
@@ -43,7 +43,7 @@ impl SmcStream {
     /// Connects, with this stack.
     ///
     /// # Errors
-    /// As [`TcpStream::connect`].
+    /// Errors of [`TcpStream::connect`].
     pub async fn connect_on(_: &Stack, to: impl ToSocketAddrs) -> io::Result<Self> {
         Self::connect(to).await
     }
@@ -51,7 +51,7 @@ impl SmcStream {
     /// Lets tasks wait for a stream.
     ///
     /// # Errors
-    /// As [`TcpStream::from_std`].
+    /// Errors of [`TcpStream::from_std`].
     pub fn from_std(stream: crate::SmcStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         let tcp = stream.try_into_tcp();
@@ -62,7 +62,7 @@ impl SmcStream {
     /// The stream without its runtime.
     ///
     /// # Errors
-    /// As [`TcpStream::into_std`].
+    /// Errors of [`TcpStream::into_std`].
     pub fn into_std(self) -> io::Result<crate::SmcStream> {
         self.0.into_std().map(crate::SmcStream::from)
     }
@@ -76,7 +76,7 @@ impl SmcStream {
     /// The address of the peer.
     ///
     /// # Errors
-    /// As [`TcpStream::peer_addr`].
+    /// Errors of [`TcpStream::peer_addr`].
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.0.peer_addr()
     }
@@ -84,7 +84,7 @@ impl SmcStream {
     /// The address of this end.
     ///
     /// # Errors
-    /// As [`TcpStream::local_addr`].
+    /// Errors of [`TcpStream::local_addr`].
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.0.local_addr()
     }
@@ -92,7 +92,7 @@ impl SmcStream {
     /// Sets whether small writes leave at once.
     ///
     /// # Errors
-    /// As [`TcpStream::set_nodelay`].
+    /// Errors of [`TcpStream::set_nodelay`].
     pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
         self.0.set_nodelay(nodelay)
     }
@@ -100,7 +100,7 @@ impl SmcStream {
     /// Waits until reading would not.
     ///
     /// # Errors
-    /// As [`TcpStream::readable`].
+    /// Errors of [`TcpStream::readable`].
     pub async fn readable(&self) -> io::Result<()> {
         self.0.readable().await
     }
@@ -108,7 +108,7 @@ impl SmcStream {
     /// Waits until writing would not.
     ///
     /// # Errors
-    /// As [`TcpStream::writable`].
+    /// Errors of [`TcpStream::writable`].
     pub async fn writable(&self) -> io::Result<()> {
         self.0.writable().await
     }
@@ -116,7 +116,7 @@ impl SmcStream {
     /// Waits until one of these is ready; which of them.
     ///
     /// # Errors
-    /// As [`TcpStream::ready`].
+    /// Errors of [`TcpStream::ready`].
     pub async fn ready(&self, interest: Interest) -> io::Result<Ready> {
         self.0.ready(interest).await
     }
@@ -124,7 +124,7 @@ impl SmcStream {
     /// Reads what there is.
     ///
     /// # Errors
-    /// As [`TcpStream::try_read`].
+    /// Errors of [`TcpStream::try_read`].
     pub fn try_read(&self, into: &mut [u8]) -> io::Result<usize> {
         self.0.try_read(into)
     }
@@ -132,7 +132,7 @@ impl SmcStream {
     /// Writes what there is room for.
     ///
     /// # Errors
-    /// As [`TcpStream::try_write`].
+    /// Errors of [`TcpStream::try_write`].
     pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         self.0.try_write(bytes)
     }
@@ -140,7 +140,7 @@ impl SmcStream {
     /// Reads what is next without taking it.
     ///
     /// # Errors
-    /// As [`TcpStream::peek`].
+    /// Errors of [`TcpStream::peek`].
     pub async fn peek(&self, into: &mut [u8]) -> io::Result<usize> {
         self.0.peek(into).await
     }
@@ -201,7 +201,7 @@ impl SmcListener {
     /// Listens at an address.
     ///
     /// # Errors
-    /// As [`TcpListener::bind`].
+    /// Errors of [`TcpListener::bind`].
     pub async fn bind(address: impl ToSocketAddrs) -> io::Result<Self> {
         TcpListener::bind(address).await.map(Self)
     }
@@ -209,7 +209,7 @@ impl SmcListener {
     /// Listens at an address, with this stack.
     ///
     /// # Errors
-    /// As [`TcpListener::bind`].
+    /// Errors of [`TcpListener::bind`].
     pub async fn bind_on(_: &Stack, address: impl ToSocketAddrs) -> io::Result<Self> {
         Self::bind(address).await
     }
@@ -217,7 +217,7 @@ impl SmcListener {
     /// Lets tasks wait for a listener.
     ///
     /// # Errors
-    /// As [`TcpListener::from_std`].
+    /// Errors of [`TcpListener::from_std`].
     pub fn from_std(listener: crate::SmcListener) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         TcpListener::from_std(listener.into_tcp()).map(Self)
@@ -226,7 +226,7 @@ impl SmcListener {
     /// The next connection, and the client's address.
     ///
     /// # Errors
-    /// As [`TcpListener::accept`].
+    /// Errors of [`TcpListener::accept`].
     pub async fn accept(&self) -> io::Result<(SmcStream, SocketAddr)> {
         let (stream, address) = self.0.accept().await?;
         Ok((SmcStream(stream), address))
@@ -235,7 +235,7 @@ impl SmcListener {
     /// The next connection, for callers that poll.
     ///
     /// # Errors
-    /// As [`TcpListener::poll_accept`].
+    /// Errors of [`TcpListener::poll_accept`].
     pub fn poll_accept(
         &self,
         context: &mut Context<'_>,
@@ -247,7 +247,7 @@ impl SmcListener {
     /// Where it listens.
     ///
     /// # Errors
-    /// As [`TcpListener::local_addr`].
+    /// Errors of [`TcpListener::local_addr`].
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.0.local_addr()
     }

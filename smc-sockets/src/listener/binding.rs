@@ -8,7 +8,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use crate::asking::Asking;
 use crate::discovery::NotAsked;
 
-/// As many as std has: the kernel cuts it to its own limit.
+/// Backlog of listeners, that of std: the kernel cuts it to its own limit.
 const BACKLOG: i32 = 4096;
 
 /// Listens at the first address that can be had, and whether the listener asked.

@@ -50,8 +50,8 @@ impl PolicyError {
         let line = |at: usize| text.get(..at).unwrap_or(text).matches('\n').count() + 1;
         // The parser reports where a list begins; the path leads to the value in it.
         let value = path.and_then(|path| place_of(text, path));
-        let told = error.span().map(|span| span.start);
-        let line = value.max(told).map(line);
+        let reported = error.span().map(|span| span.start);
+        let line = value.max(reported).map(line);
         let key = match path {
             Some(path) if path.iter().next().is_some() => path.to_string(),
             // Where there is no path to a value, the line itself has the key.

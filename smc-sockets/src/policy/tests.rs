@@ -31,7 +31,7 @@ fn every_refusal_names_its_rule() {
         "#,
     )
     .unwrap();
-    let told = |verdict: Result<(), Rule>| {
+    let rule = |verdict: Result<(), Rule>| {
         let rule = verdict.unwrap_err();
         assert!(rule.to_string().starts_with(rule.key()), "{rule}");
         rule.to_string()
@@ -39,20 +39,20 @@ fn every_refusal_names_its_rule() {
     assert_eq!(policy.connecting(server("10.0.0.1:80")), Ok(()));
     assert_eq!(policy.connecting(server("[fd00:0:1::1]:80")), Ok(()));
     assert_eq!(
-        told(policy.connecting(server("10.0.0.1:1024"))),
+        rule(policy.connecting(server("10.0.0.1:1024"))),
         "connect-ports does not have 1024"
     );
     // IPv4 is IPv4, however it is written.
     assert_eq!(
-        told(policy.connecting(server("[::ffff:10.9.8.7]:80"))),
+        rule(policy.connecting(server("[::ffff:10.9.8.7]:80"))),
         "exclude has \"10.9.0.0/16\""
     );
     assert_eq!(
-        told(policy.connecting(server("10.1.1.1:80"))),
+        rule(policy.connecting(server("10.1.1.1:80"))),
         "exclude has \"10.1.1.1\""
     );
     assert_eq!(
-        told(policy.connecting(server("[fd01::1]:80"))),
+        rule(policy.connecting(server("[fd01::1]:80"))),
         "permit does not have fd01::1"
     );
     let client = "10.0.0.1".parse().unwrap();
@@ -64,21 +64,21 @@ fn every_refusal_names_its_rule() {
     }
     let client = "11.0.0.1".parse().unwrap();
     assert_eq!(
-        told(policy.accepting(5000, client)),
+        rule(policy.accepting(5000, client)),
         "permit does not have 11.0.0.1"
     );
     assert_eq!(policy.transport(Transport::Ism), Ok(()));
     assert_eq!(
-        told(policy.transport(Transport::Verbs)),
+        rule(policy.transport(Transport::Verbs)),
         "transports does not have \"verbs\""
     );
     let off = Policy::parse("enabled = false").unwrap();
-    assert_eq!(told(off.listening(80)), "enabled = false");
+    assert_eq!(rule(off.listening(80)), "enabled = false");
     let none = Policy::parse("transports = []").unwrap();
-    assert_eq!(told(none.listening(80)), "transports is empty");
-    let nobody = Policy::parse("permit = []").unwrap();
+    assert_eq!(rule(none.listening(80)), "transports is empty");
+    let nothing = Policy::parse("permit = []").unwrap();
     assert_eq!(
-        nobody.connecting(server("10.0.0.1:80")).unwrap_err().key(),
+        nothing.connecting(server("10.0.0.1:80")).unwrap_err().key(),
         "permit"
     );
 }
@@ -157,10 +157,10 @@ fn eids_and_physical_networks_are_those_of_the_tools() {
         ["BLUE.ONE", "RED"].map(|of| Eid::user(of).unwrap())
     );
     assert!(policy.system_eid.unwrap().is_system());
-    let told = |id: Option<smc_transport_verbs::pnet::PnetId>| id.unwrap().to_string();
-    assert_eq!(told(policy.pnet.of_interface("eth0")), "NET1");
-    assert_eq!(told(policy.pnet.of_port("mlx5_0", 1)), "NET1");
-    assert_eq!(told(policy.pnet.of_port("mlx5_0", 2)), "NET2");
+    let name = |id: Option<smc_transport_verbs::pnet::PnetId>| id.unwrap().to_string();
+    assert_eq!(name(policy.pnet.of_interface("eth0")), "NET1");
+    assert_eq!(name(policy.pnet.of_port("mlx5_0", 1)), "NET1");
+    assert_eq!(name(policy.pnet.of_port("mlx5_0", 2)), "NET2");
     assert_eq!((policy.shun.servers, policy.shun.time.as_secs()), (3, 60));
 }
 

@@ -185,12 +185,12 @@ impl TryFrom<PnetText> for PnetEntry {
 pub(super) fn pnet<'de, D: Deserializer<'de>>(from: D) -> Result<PnetTable, D::Error> {
     let mut table = PnetTable::default();
     for PnetEntry(id, what) in Vec::deserialize(from)? {
-        let told = match &what {
+        let shown = match &what {
             Attached::Interface(name) => format!("interface \"{name}\""),
             Attached::Port(name, port) => format!("device \"{name}\", port {port}"),
         };
         let added = table.add(id, what);
-        added.map_err(|error| de::Error::custom(format_args!("{told}: {error}")))?;
+        added.map_err(|error| de::Error::custom(format_args!("{shown}: {error}")))?;
     }
     Ok(table)
 }

@@ -1,24 +1,24 @@
-//! Who hears the device.
+//! Which thread polls the device, and when the device is parked.
 //!
 //! ```text
-//!            parked: a peer that rings makes a system call, and somebody wakes
+//!            parked: a peer that rings makes a system call, and a thread wakes
 //!    ┌─────────────────────────────────────────────────────────────────────────┐
-//!    │ the driver, at the descriptor    or, while one sleeps: a thread, at the │
-//!    │                                  peers' words; it leads                 │
+//!    │ the driver, at the descriptor    or, while one waits: a thread, at the  │
+//!    │                                  peers' futex words: the leader         │
 //!    └──────▲───────────────────────────────────────────────────────┬──────────┘
-//!     RECESS passed without use,                        somebody polls it
-//!     or somebody is to be told at once                             │
+//!     IDLE_TIME passed without use,                     a thread polls it
+//!     or a waiter has to be woken at once                           │
 //!    ┌──────┴───────────────────────────────────────────────────────▼──────────┐
-//!    │ awake: a ring is two stores; it is heard when a thread next looks, or   │
-//!    │ when the driver does, at the end of the recess                          │
+//!    │ awake: a ring is two stores; it is handled when a thread next polls, or │
+//!    │ when the driver does, as the idle timer expires                         │
 //!    └─────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
 //! A program that reads and writes all the time makes no system calls, and the peers it
-//! talks to make none. What an idle device was rung for waits at most two recesses.
+//! talks to make none. What an idle device was rung for waits at most twice the idle time.
 //!
-//! While it is awake, who waits for one connection looks at the message at the head of its
-//! DMB and hears the device only now and then: what rings is one more cache line that the
+//! While it is awake, a thread that waits for one connection polls the message at the head of
+//! its DMB, and the device only now and then: doorbells are one more cache line that the
 //! peer's core would have to give away.
 
 use std::sync::Arc;
@@ -41,33 +41,33 @@ const COMPLETIONS: usize = 1024;
 /// Attempts to park while peers ring.
 const ATTEMPTS: usize = 16;
 
-/// How long the device may stay awake with nobody looking: only octets for a program that
-/// does not ask for them are told late by this.
-pub(super) const RECESS: Duration = Duration::from_millis(5);
+/// Longest time that the device stays awake while no thread polls it: only bytes for a program
+/// that does not ask for them are reported late by this.
+pub(super) const IDLE_TIME: Duration = Duration::from_millis(5);
 
-/// How long the device may stay awake while event loops sleep: what arrives for them waits
+/// Longest time that the device stays awake while event loops wait: what arrives for them waits
 /// this long at most if the thread that kept the device awake does something else.
-const SHORT_RECESS: Duration = Duration::from_micros(200);
+const SHORT_IDLE_TIME: Duration = Duration::from_micros(200);
 
-/// How the threads share the work of hearing the device.
+/// State of the threads, connections and event loops that wait for the device.
 pub(super) struct Attention {
-    /// A thread sleeps at the peers' words.
+    /// Whether a thread waits at the peers' futex words.
     led: bool,
-    /// The kernel does not know how.
-    wordless: bool,
-    /// Threads that sleep until something happens to their connection.
+    /// Whether the kernel has no such wait.
+    no_futex_wait: bool,
+    /// Number of threads that wait until something happens to their connection.
     threads: usize,
-    /// Connections with something that waits for a notification and polls nothing itself.
+    /// Number of connections with a waiter that is to be notified and polls nothing itself.
     connections: usize,
     /// Event loops that poll the device.
     pub(super) loops: usize,
     /// Of these, how many sleep until the device's descriptor is readable.
     pub(super) parked_loops: usize,
-    /// The driver is woken by the device's descriptor.
+    /// Whether the driver is woken by the device's descriptor.
     pub(super) driver_polls: bool,
-    /// The device is awake, and to be looked at then.
-    recess: Option<Instant>,
-    /// It was used since the recess began.
+    /// When the device, which is awake, is to be polled.
+    idle_timer: Option<Instant>,
+    /// Whether the device was used since the idle timer was set.
     used: bool,
     pub(super) lanes: Arc<Lanes>,
 }
@@ -76,13 +76,13 @@ impl Default for Attention {
     fn default() -> Self {
         Self {
             led: false,
-            wordless: false,
+            no_futex_wait: false,
             threads: 0,
             connections: 0,
             loops: 0,
             parked_loops: 0,
             driver_polls: true,
-            recess: None,
+            idle_timer: None,
             used: false,
             lanes: Arc::default(),
         }
@@ -103,29 +103,29 @@ impl Attention {
         self.threads + self.connections > 0
     }
 
-    /// Whether nothing waits but threads that look at their connections by themselves.
+    /// Whether nothing waits but threads that poll the heads of their DMBs.
     #[inline]
-    fn looks_alone(&self) -> bool {
+    fn only_heads_polled(&self) -> bool {
         !self.must_park() && self.loops == 0
     }
 
-    /// Lets threads with data paths that are lent know of it.
+    /// Notifies threads with data paths that are lent.
     #[inline]
     pub(super) fn note_changes(&self) {
-        self.lanes.set_looks(self.looks_alone());
+        self.lanes.set_heads_polled(self.only_heads_polled());
     }
 
-    /// Whether something waits that no event loop polls the device for. A thread that sleeps at
-    /// the peers' words is woken by what rings, and not by what comes over sockets.
+    /// Whether something waits that no event loop polls the device for. A thread that waits at
+    /// the peers' futex words is woken by what rings, and not by what comes over sockets.
     pub(super) fn needs_driver(&self) -> bool {
         self.loops == 0 || self.connections > 0 || self.threads > 0
     }
 }
 
 impl State {
-    /// Hears what there is; whether that was all.
+    /// Drains the completions of all devices; whether that was all.
     pub(crate) fn take_in(&mut self, shard: &Arc<Shard>, now: Instant) -> bool {
-        // What need not ring is looked for.
+        // Heads are polled for which peers do not ring.
         //= SHM-075
         if self.transports.ism.device().suppresses_rings() {
             self.transports.ism.device_mut().poll_heads();
@@ -141,7 +141,7 @@ impl State {
         false
     }
 
-    /// Hears what a connection is waited for by.
+    /// Drains the device that a connection uses.
     #[inline]
     pub(crate) fn take_in_of(&mut self, shard: &Arc<Shard>, via: Via, now: Instant) {
         match via {
@@ -149,16 +149,16 @@ impl State {
                 self.take_in(shard, now);
             }
             Via::Verbs => {
-                self.hear_rnics(shard, now);
+                self.poll_rnics(shard, now);
             }
         }
     }
 
-    /// Hears what RNICs have to tell; whether that was anything.
-    pub(crate) fn hear_rnics(&mut self, shard: &Arc<Shard>, now: Instant) -> bool {
+    /// Drains completions of RNICs; whether there were any.
+    pub(crate) fn poll_rnics(&mut self, shard: &Arc<Shard>, now: Instant) -> bool {
         let mut ever = false;
         for _ in 0..ATTEMPTS {
-            let any = self.transports.hear(&mut self.engine, now);
+            let any = self.transports.poll_rnics(&mut self.engine, now);
             self.carry_out(shard, now);
             ever |= any;
             if !any && !self.transports.is_due() {
@@ -170,31 +170,37 @@ impl State {
         ever
     }
 
-    /// Looks for what a connection is waited for by; whether there was something.
+    /// Polls the device that a connection uses; whether there was something.
     #[inline]
-    pub(crate) fn glance_of(
+    pub(crate) fn spin_for(
         &mut self,
         shard: &Arc<Shard>,
         socket: &Socket,
         now: Instant,
-        looks: usize,
+        polls: usize,
     ) -> bool {
         match socket.via() {
-            Via::Ism => self.glance(shard, socket, now, looks),
-            // A look is a few system calls.
-            Via::Verbs => self.hear_rnics(shard, now),
+            Via::Ism => self.spin_at_head(shard, socket, now, polls),
+            // A poll is a few system calls.
+            Via::Verbs => self.poll_rnics(shard, now),
         }
     }
 
-    /// Looks a few times where messages to the connection arrive, and once at the device,
-    /// or each time if somebody is to be told at once; whether there was something.
+    /// Polls a few times where messages to the connection arrive, and the device once, or each
+    /// time if a waiter has to be woken at once; whether there was something.
     #[inline]
-    fn glance(&mut self, shard: &Arc<Shard>, socket: &Socket, now: Instant, looks: usize) -> bool {
-        for look in 0..looks {
-            if self.look(shard, socket, now) {
+    fn spin_at_head(
+        &mut self,
+        shard: &Arc<Shard>,
+        socket: &Socket,
+        now: Instant,
+        polls: usize,
+    ) -> bool {
+        for poll in 0..polls {
+            if self.poll_head_of(shard, socket, now) {
                 return true;
             }
-            if (look == 0 || self.attention.is_urgent())
+            if (poll == 0 || self.attention.is_urgent())
                 && let Some(completion) = self.transports.poll()
             {
                 self.complete(shard, completion, now);
@@ -206,29 +212,34 @@ impl State {
         false
     }
 
-    /// Looks where messages to a connection arrive, which costs less than to hear the
-    /// device: whether anything was taken in. What the device was rung for meanwhile waits
-    /// as in a recess; so not while somebody is to be told of it at once.
+    /// Polls where messages to a connection arrive, which costs less than to poll the device;
+    /// whether anything was taken in. What the device was rung for meanwhile waits until the
+    /// idle timer; so not while a waiter has to be woken at once.
     //= SHM-034
     #[inline]
-    pub(super) fn look(&mut self, shard: &Arc<Shard>, socket: &Socket, now: Instant) -> bool {
-        let Some(conn) = socket.conn().filter(|_| self.looks_for(socket)) else {
+    pub(super) fn poll_head_of(
+        &mut self,
+        shard: &Arc<Shard>,
+        socket: &Socket,
+        now: Instant,
+    ) -> bool {
+        let Some(conn) = socket.conn().filter(|_| self.may_poll_head(socket)) else {
             return false;
         };
-        let looked = self.transports.look(&mut self.engine, conn, now);
-        if looked == PollOutcome::More {
+        let outcome = self.transports.poll_head(&mut self.engine, conn, now);
+        if outcome == PollOutcome::More {
             self.carry_out(shard, now);
         }
-        // What arrived for loops that sleep is passed on.
+        // What arrived for loops that wait is passed on.
         if self.attention.parked_loops > 0 && !self.transports.ism.device().is_parked() {
             self.take_in(shard, now);
         }
-        looked.is_anything()
+        outcome.is_anything()
     }
 
-    /// Whether there is a place to look at, and nobody who is to be told by the device.
+    /// Whether there is a head to poll, and no waiter that the device has to wake.
     #[inline]
-    pub(super) fn looks_for(&self, socket: &Socket) -> bool {
+    pub(super) fn may_poll_head(&self, socket: &Socket) -> bool {
         !self.attention.must_park() && socket.via() == Via::Ism
     }
 
@@ -252,7 +263,7 @@ impl State {
                 break;
             }
             if self.transports.ism.device_mut().park() {
-                self.attention.recess = None;
+                self.attention.idle_timer = None;
                 self.assign_device(shard);
                 return self.arm(shard, now);
             }
@@ -261,8 +272,8 @@ impl State {
         shard.ring();
     }
 
-    /// Gives the device back after using it: it stays awake, unless somebody who does not
-    /// look himself is to be told of what happens.
+    /// Releases the device after using it: it stays awake, unless a waiter that does not poll has
+    /// to be woken by what happens.
     #[inline(always)]
     pub(crate) fn leave(&mut self, shard: &Arc<Shard>, now: Instant) {
         let at = &mut self.attention;
@@ -273,32 +284,31 @@ impl State {
         } else {
             at.used = true;
             let time = match at.parked_loops {
-                0 => RECESS,
-                _ => SHORT_RECESS,
+                0 => IDLE_TIME,
+                _ => SHORT_IDLE_TIME,
             };
             let end = now.after(time);
-            if at.recess.is_none_or(|recess| end < recess) {
-                at.recess = Some(end);
+            if at.idle_timer.is_none_or(|at| end < at) {
+                at.idle_timer = Some(end);
             }
-            self.attend();
+            self.suppress_rings();
             self.arm(shard, now);
         }
     }
 
-    /// Lets the peers do without rings, if only threads wait that look at their connections by
-    /// themselves.
+    /// Asks the peers not to ring, if only threads wait that poll the heads of their DMBs.
     //= SHM-075
     #[inline]
-    fn attend(&mut self) {
+    fn suppress_rings(&mut self) {
         self.attention.note_changes();
-        if self.attention.looks_alone() {
+        if self.attention.only_heads_polled() {
             self.transports.ism.device_mut().suppress_rings();
         }
     }
 
-    /// Has the peers ring again: something waits for what rings.
+    /// Asks the peers to ring again: something waits for rings.
     //= SHM-075
-    pub(super) fn stop_attending(&mut self) {
+    pub(super) fn restore_rings(&mut self) {
         self.attention.note_changes();
         self.transports.ism.device_mut().restore_rings();
     }
@@ -312,37 +322,37 @@ impl State {
         }
     }
 
-    /// The driver has seen to what woke it.
+    /// Parks the device or sets its idle timer, after the driver has handled its events.
     pub(crate) fn rest(&mut self, shard: &Arc<Shard>, now: Instant) {
         if self.transports.is_due() {
-            self.hear_rnics(shard, now);
+            self.poll_rnics(shard, now);
         }
         // A loop that never sleeps hands nothing over by itself.
         self.assign_device(shard);
         self.recall_put_off(shard, now);
-        let over = self.attention.recess.is_none_or(|recess| recess <= now);
+        let over = self.attention.idle_timer.is_none_or(|at| at <= now);
         let at = &mut self.attention;
         at.used |= over && at.lanes.take_use();
         if over && !std::mem::take(&mut at.used) || at.is_urgent() {
             return self.settle(shard, now);
         }
         if over {
-            at.recess = Some(now.after(RECESS));
+            at.idle_timer = Some(now.after(IDLE_TIME));
         }
         self.take_in(shard, now);
-        self.attend();
+        self.suppress_rings();
         self.arm(shard, now);
     }
 
-    /// When the device is to be looked at, if nobody does before.
-    pub(super) fn recess(&self) -> Option<Instant> {
-        self.attention.recess
+    /// When the device is to be polled, if no thread does before.
+    pub(super) fn idle_timer(&self) -> Option<Instant> {
+        self.attention.idle_timer
     }
 
-    /// Lets a thread sleep at the peers' words, if none does yet; to be given back by
-    /// [`Self::resign`].
-    pub(crate) fn lead(&mut self) -> Option<FutexWords> {
-        if self.attention.led || self.attention.wordless {
+    /// Makes the calling thread wait at the peers' futex words, if none does yet; ended by
+    /// [`Self::end_leadership`].
+    pub(crate) fn become_leader(&mut self) -> Option<FutexWords> {
+        if self.attention.led || self.attention.no_futex_wait {
             return None;
         }
         let words = self.transports.ism.device_mut().futex_words();
@@ -350,14 +360,14 @@ impl State {
         words
     }
 
-    /// The thread that led sleeps no more; whether it could not.
-    pub(crate) fn resign(&mut self, wordless: bool) {
-        self.attention.wordless |= wordless;
+    /// Ends the wait of the leader; `no_futex_wait` is whether the kernel has none.
+    pub(crate) fn end_leadership(&mut self, no_futex_wait: bool) {
+        self.attention.no_futex_wait |= no_futex_wait;
         self.attention.led = false;
         self.transports.ism.device_mut().release_futex_words();
     }
 
-    /// A thread begins to sleep, or ends.
+    /// Counts a thread that begins to wait, or ends.
     pub(crate) fn sleeper(&mut self, begins: bool) {
         let threads = &mut self.attention.threads;
         *threads = if begins {
@@ -375,8 +385,8 @@ impl State {
         let at = &mut self.attention;
         at.used = true;
         let others = at.loops > 1 || at.must_park();
-        if at.recess.is_none() && (guarded || others) {
-            at.recess = Some(now.after(RECESS));
+        if at.idle_timer.is_none() && (guarded || others) {
+            at.idle_timer = Some(now.after(IDLE_TIME));
             self.arm(shard, now);
         }
     }
@@ -399,8 +409,8 @@ impl State {
         }
     }
 
-    /// Whether everything that happens to a connection is to be heard at once, and not
-    /// when its stream is next used.
+    /// Sets whether everything that happens to a connection is handled at once, and not when its
+    /// stream is next used.
     pub(crate) fn set_urgent(&mut self, conn: ConnId, urgent: bool) {
         let entry = self.entry_mut(conn);
         let changed = entry.is_some_and(|at| std::mem::replace(&mut at.urgent, urgent) != urgent);
@@ -409,7 +419,7 @@ impl State {
             (false, _) => {}
             (true, true) => {
                 *connections = connections.saturating_add(1);
-                self.stop_attending();
+                self.restore_rings();
             }
             (true, false) => {
                 *connections = connections.saturating_sub(1);
@@ -454,7 +464,7 @@ mod tests {
                 read += near.read(&mut [0; 5]).unwrap_or(0);
             }
             far.read_exact(&mut [0; 8]).unwrap();
-            // A read in vain looks at the device, which stays awake.
+            // A read in vain polls the device, which stays awake.
             assert!(near.read(&mut [0; 5]).is_err());
             was_awake |= !is_parked(&client);
             let end = Instant::now() + Duration::from_secs(2);

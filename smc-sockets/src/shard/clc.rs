@@ -20,7 +20,7 @@ impl State {
     ///
     /// Octets are only looked at until the engine says how many are CLC: the next one
     /// is the application's if the connection falls back.
-    pub(crate) fn look_at_tcp(&mut self, conn: ConnId, now: Instant) {
+    pub(crate) fn peek_tcp(&mut self, conn: ConnId, now: Instant) {
         let mut ended = None;
         while let Some(entry) = self.entry(conn) {
             let socket = entry.socket.clone();
@@ -41,7 +41,7 @@ impl State {
                     if let Some(end) = ended {
                         return self.engine.handle_tcp(now, conn, end);
                     }
-                    // Nobody is woken by each octet of a peer that takes its time.
+                    // No thread is woken by each byte of a peer that takes its time.
                     socket.set_low_water(total);
                     ended = has_ended(&*socket);
                     if ended.is_none() {
@@ -77,7 +77,7 @@ impl State {
         self.forget_decided();
         for conn in self.negotiating.clone() {
             if self.entry(conn).is_some_and(|at| at.peer == Some(peer)) {
-                self.look_at_tcp(conn, now);
+                self.peek_tcp(conn, now);
             }
         }
     }
@@ -107,8 +107,8 @@ pub(crate) fn has_ended(socket: impl AsFd) -> Option<TcpEvent> {
     ready.ok().and_then(|_| end_in(polled.revents()))
 }
 
-/// What the kernel tells of the end of TCP: octets that came before a reset are still there
-/// to be looked at, and only this tells that from an end in order.
+/// How the kernel reports the end of TCP: bytes that came before a reset are still there to
+/// be peeked at, and only this distinguishes it from a graceful end.
 pub(crate) fn end_in(ready: PollFlags) -> Option<TcpEvent> {
     if ready.contains(PollFlags::ERR) {
         return Some(TcpEvent::PeerReset);

@@ -1,4 +1,4 @@
-//! The data path: octets of an application, in its own thread.
+//! The data path: bytes of an application, in its own thread.
 
 use std::io;
 use std::sync::Arc;
@@ -26,8 +26,8 @@ impl State {
         into: &mut [u8],
         now: Instant,
     ) -> Option<io::Result<usize>> {
-        // Before the mark: what is heard now may bring one.
-        if !socket.lulls() {
+        // Before the mark: what is received now may bring one.
+        if !socket.backs_off() {
             self.hear_at_once(shard, socket, now);
         }
         let read = if socket.is_marked() {
@@ -50,13 +50,13 @@ impl State {
             return;
         }
         for look in 0..GLANCES {
-            if self.look(shard, socket, now) {
+            if self.poll_head_of(shard, socket, now) {
                 if look == 0 {
-                    socket.heard_at_once();
+                    socket.count_immediate();
                 }
                 return;
             }
-            if look == 0 && (socket.is_nonblocking() || !self.looks_for(socket)) {
+            if look == 0 && (socket.is_nonblocking() || !self.may_poll_head(socket)) {
                 return;
             }
             std::hint::spin_loop();
@@ -169,7 +169,7 @@ impl State {
         match written {
             Some(Ok(0)) => None,
             Some(Ok(len)) => {
-                socket.heard_in_turn();
+                socket.reset_backoff();
                 socket.view.sent(len as usize);
                 self.send(shard, now);
                 if socket.is_polled() && !self.is_writable(socket, now) {
@@ -198,7 +198,7 @@ impl State {
             self.settle(shard, now);
             socket.view.shut(direction == Direction::Read);
             self.publish_progress(socket, now);
-            // The engine tells of what the peer does.
+            // The engine reports what the peer does.
             socket.is_ready(direction, &mut self.wakes);
             socket.end(direction);
         }
@@ -210,11 +210,11 @@ impl State {
         let Some(conn) = socket.conn() else {
             return;
         };
-        // What has arrived and nobody has heard of is unread as well: the peer is to know.
+        // What has arrived and was not reported is unread as well: the peer is notified.
         self.take_in_of(shard, socket.via(), now);
         if let Some(mut at) = self.engine.conn(conn) {
             at.shutdown(now, Shutdown::Both);
-            // Nobody asks for it any more.
+            // No thread asks for it any more.
             self.set_urgent(conn, true);
             self.settle(shard, now);
             self.publish_progress(socket, now);
@@ -315,7 +315,7 @@ pub(super) fn read_left(socket: &Socket, into: &mut [u8]) -> io::Result<usize> {
     Err(gone(socket))
 }
 
-/// Why a connection that has ended takes and gives no octets.
+/// Why a connection that has ended takes and gives no bytes.
 pub(super) fn gone(socket: &Socket) -> io::Error {
     let mut status = socket.status();
     let closed = status.closed;

@@ -63,7 +63,7 @@ impl State {
         }
     }
 
-    /// Whether octets are there to be read.
+    /// Whether bytes are there to be read.
     pub(crate) fn has_octets(&mut self, socket: &Socket) -> bool {
         let conn = socket.conn();
         conn.is_some_and(|conn| self.engine.is_readable(conn)) || !socket.status().left.is_empty()

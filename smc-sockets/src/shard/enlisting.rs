@@ -81,7 +81,7 @@ impl Shard {
     /// Accepts from a listener, or not for the time being.
     pub(crate) fn pause(&self, listening: &Listening, paused: bool) {
         let flags = if paused {
-            // The kernel tells in any case that a listener is broken, but of edges once.
+            // The kernel reports in any case that a listener is broken, but edges once.
             EventFlags::ET
         } else {
             EventFlags::IN

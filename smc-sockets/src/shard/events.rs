@@ -1,4 +1,4 @@
-//! What the engine wants and tells.
+//! Commands and events of the engine.
 
 use std::io;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::socket::Socket;
 use crate::waiting::Direction;
 
 impl State {
-    /// Does all that the engine wants done, and hears all it has to tell.
+    /// Executes all commands of the engine, and handles all its events.
     #[inline]
     pub(crate) fn carry_out(&mut self, shard: &Arc<Shard>, now: Instant) {
         if !self.transports.is_idle(&self.engine) {
@@ -38,7 +38,7 @@ impl State {
             if let Some((conn, command)) = self.engine.poll_tcp() {
                 self.command_tcp(conn, command);
             } else if let Some(event) = self.engine.poll_event() {
-                self.hear(shard, event, now);
+                self.handle_event(shard, event, now);
                 if self.transports.is_idle(&self.engine) {
                     return;
                 }
@@ -67,7 +67,7 @@ impl State {
             return true;
         };
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        // What is sent over TCP before the application's octets never fills a socket.
+        // What is sent over TCP before the application's bytes never fills a socket.
         if rustix::net::send(&entry.socket.tcp, message, flags) != Ok(len) {
             self.engine.handle_tcp(now, conn, TcpEvent::Failed);
         }
@@ -100,7 +100,7 @@ impl State {
         }
     }
 
-    fn hear(&mut self, shard: &Arc<Shard>, event: Event, now: Instant) {
+    fn handle_event(&mut self, shard: &Arc<Shard>, event: Event, now: Instant) {
         match event {
             Event::Proposed { conn } => self.answer(conn, now),
             Event::Established { conn, group, .. } => {
@@ -210,7 +210,7 @@ impl State {
         Some(Cause::Limit(Limit::LockedMemory(limit)))
     }
 
-    /// The octets of a connection that fell back are the application's from here on.
+    /// The bytes of a connection that fell back are the application's from here on.
     pub(crate) fn watched(&mut self, conn: ConnId) {
         if let Some(entry) = self.remove(conn) {
             entry.socket.set_watching(false);
@@ -219,11 +219,11 @@ impl State {
         }
     }
 
-    /// Tells the engine which of this side's devices reach the client.
+    /// Reports to the engine which of this side's devices reach the client.
     fn answer(&mut self, conn: ConnId, now: Instant) {
         let local = self.entry(conn).map(|entry| entry.socket.tcp.local_addr());
         let Some(Ok(local)) = local else {
-            // Its TCP is told to be gone.
+            // Its TCP is reported as gone.
             return;
         };
         let proposed = self.engine.proposal(conn);
@@ -233,7 +233,7 @@ impl State {
         let _ = self.engine.accept(now, conn, offered.paths());
     }
 
-    /// It is known what carries a connection.
+    /// Handles the decision about what carries a connection.
     fn decided(&mut self, conn: ConnId, carrier: Carrier, now: Instant) {
         let Some(entry) = self.entry_mut(conn) else {
             return;
@@ -250,7 +250,7 @@ impl State {
             && !arrival.deliver(socket)
             && let Some(mut conn) = self.engine.conn(conn)
         {
-            // Nobody accepts any more.
+            // No thread accepts any more.
             conn.abort(now);
         }
     }

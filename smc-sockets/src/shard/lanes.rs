@@ -8,7 +8,7 @@ use smc_proto::completion::IsmCompletion;
 use smc_proto::id::ConnId;
 use smc_proto::time::Instant;
 
-use super::attention::RECESS;
+use super::attention::IDLE_TIME;
 use super::state::Entry;
 use super::{Locked, Shard, State, Via};
 use crate::lane::Lent;
@@ -37,7 +37,7 @@ impl Lanes {
     }
 
     /// Sets whether threads look at their connections alone.
-    pub(super) fn set_looks(&self, looks: bool) {
+    pub(super) fn set_heads_polled(&self, looks: bool) {
         if self.looks.load(Ordering::Relaxed) != looks {
             self.looks.store(looks, Ordering::Relaxed);
         }
@@ -172,7 +172,7 @@ impl State {
                 if !self.put_off.contains(&conn) {
                     self.put_off.push(conn);
                 }
-                self.wake_at(shard, now.after(RECESS), now);
+                self.wake_at(shard, now.after(IDLE_TIME), now);
                 false
             }
         }

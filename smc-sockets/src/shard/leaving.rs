@@ -13,7 +13,7 @@ impl State {
         self.groups.push(group);
     }
 
-    /// Whether the driver may end. Before that, peers are told that links go: they would
+    /// Whether the driver may end. Before that, peers are notified that links go: they would
     /// go on testing them.
     pub(crate) fn is_over(&mut self, shard: &std::sync::Arc<Shard>, now: Instant) -> bool {
         if !self.abandoned || !self.is_empty() {

@@ -71,7 +71,7 @@ impl Shard {
     pub(crate) fn attach(self: &Arc<Self>, guarded: bool) -> Attachment {
         let mut state = self.lock();
         state.attention.loops += 1;
-        state.stop_attending();
+        state.restore_rings();
         drop(state);
         Attachment {
             process: Process::current(),

@@ -69,7 +69,7 @@ pub(super) struct Entry {
     pub(super) peer: Option<Peer>,
     /// Where it is handed out once it is known what carries it.
     pub(super) arrival: Option<Arrival>,
-    /// Whatever happens to it is to be heard at once, and by the driver.
+    /// Whether the driver has to handle at once whatever happens to it.
     pub(super) urgent: bool,
     /// Its CLC messages go over shared memory.
     pub(super) handshake: Option<Handshake>,
@@ -115,7 +115,7 @@ impl State {
             vlan: verbs.and_then(|verbs| verbs.vlan(local)),
             receive_buffer,
             send_buffer,
-            // Announcing octets costs two stores: nothing is gained by waiting.
+            // Announcing bytes costs two stores: nothing is gained by waiting.
             nodelay: true,
             // Sockets put them in their place themselves.
             urgent_inline: false,
@@ -195,7 +195,7 @@ impl State {
 }
 
 /// What a program wants to receive into and to send from, if it has said so to TCP: half
-/// of what the kernel tells, which doubles it for TCP's own needs.
+/// of what the kernel reports, which doubles it for TCP's own needs.
 fn wished_buffers(tcp: &TcpStream) -> (Option<BufferSize>, Option<BufferSize>) {
     use rustix::net::sockopt;
     let (receive, send) = system::are_buffers_set(tcp);

@@ -14,7 +14,7 @@ impl State {
         if let Some(time) = self.engine.poll_timeout() {
             self.wake_at(shard, time, now);
         }
-        if let Some(time) = self.recess() {
+        if let Some(time) = self.idle_timer() {
             self.wake_at(shard, time, now);
         }
     }

@@ -1,10 +1,10 @@
-//! What carries octets to peers, behind one shape: commands are carried out, completions
-//! and news taken in, octets copied to and from buffers, and paths offered.
+//! What carries bytes to peers, behind one shape: commands are carried out, completions
+//! and news taken in, bytes copied to and from buffers, and paths offered.
 //!
 //! ```text
 //!   Endpoint ──► carry_out ───► the devices
-//!            ◄── poll, hear ◄── what they tell, when their descriptors are readable
-//!   octets ────► fill, take ─── the buffers that the engine names
+//!            ◄── poll, poll_rnics ◄── completions, when their descriptors are readable
+//!   bytes ────► fill, take ─── the buffers that the engine names
 //!   Proposed ──► client, server: the paths of a connection
 //! ```
 //!
@@ -60,7 +60,7 @@ pub(crate) struct Offered {
 }
 
 impl Offered {
-    /// As the engine takes them.
+    /// Addresses of a client's stack, as the engine takes them.
     pub(crate) fn paths(&self) -> Paths<'_> {
         Paths {
             rnics: &self.rnics,
@@ -92,7 +92,7 @@ impl Transports {
         self.ism.device().descriptor()
     }
 
-    /// Carries out all that the engine wants of the devices.
+    /// Executes all commands of the engine to the devices.
     #[inline]
     pub(crate) fn carry_out(&mut self, engine: &mut Endpoint<Owned>, now: Instant) {
         while let Some(command) = engine.poll_ism(now, self.ism.id()) {
@@ -103,10 +103,10 @@ impl Transports {
         }
     }
 
-    /// Whether the engine has nothing to say to anybody, nor to tell.
+    /// Whether the engine has neither commands nor events.
     #[inline]
     pub(crate) fn is_idle(&self, engine: &Endpoint<Owned>) -> bool {
-        // What it has for RNICs, it tells these.
+        // Commands to RNICs are executed by these.
         self.verbs.is_none() && engine.is_idle(self.ism.id())
     }
 
@@ -116,10 +116,10 @@ impl Transports {
         self.ism.poll()
     }
 
-    /// Looks where a message to a connection over shared memory arrives, before anybody
-    /// is told that it has.
+    /// Polls the head of the DMB of a connection over shared memory, before the device reports
+    /// a message there.
     #[inline]
-    pub(crate) fn look(
+    pub(crate) fn poll_head(
         &self,
         engine: &mut Endpoint<Owned>,
         conn: ConnId,
@@ -128,19 +128,19 @@ impl Transports {
         engine.poll_dmb(now, conn, |buffer, head| self.ism.poll_head(buffer, head))
     }
 
-    /// Tells the engine what happened to RNICs: whether anything did.
-    pub(crate) fn hear(&mut self, engine: &mut Endpoint<Owned>, now: Instant) -> bool {
+    /// Reports to the engine what happened to RNICs, and returns whether anything did.
+    pub(crate) fn poll_rnics(&mut self, engine: &mut Endpoint<Owned>, now: Instant) -> bool {
         let verbs = self.verbs.as_mut();
         verbs.is_some_and(|verbs| verbs.take_in(engine, now))
     }
 
-    /// Whether RNICs have something to tell although their descriptor may not say so.
+    /// Whether RNICs have completions although their descriptor may not be readable.
     #[inline]
     pub(crate) fn is_due(&self) -> bool {
         self.verbs.as_ref().is_some_and(|verbs| verbs.is_due())
     }
 
-    /// Copies octets into free space of a send buffer: how many fitted.
+    /// Copies bytes into free space of a send buffer: how many fitted.
     #[inline(always)]
     pub(crate) fn fill(
         &mut self,
@@ -155,7 +155,7 @@ impl Transports {
         }
     }
 
-    /// Copies readable octets out of a receive buffer: how many fitted.
+    /// Copies readable bytes out of a receive buffer: how many fitted.
     #[inline(always)]
     pub(crate) fn take(
         &mut self,

@@ -1,4 +1,4 @@
-//! Urgent octets between the engine and the sockets.
+//! Urgent bytes between the engine and the sockets.
 
 use std::io;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! The urgent octet of a connection, and the mark where it stood.
 //!
 //! The engine gives the octet out as soon as it has come, and steps over it: only then
-//! does the peer go on behind it. So it is kept here, with the number of octets that are
+//! does the peer go on behind it. So it is kept here, with the number of bytes that are
 //! to be read before the mark.
 //!
 //! ```text
@@ -16,7 +16,7 @@ use super::{Socket, Status};
 /// Urgent data of a connection.
 #[derive(Default)]
 pub(crate) struct Urgent {
-    /// Urgent octets are read in their place.
+    /// Urgent bytes are read in their place.
     pub(crate) inline: bool,
     mark: Option<Mark>,
 }
@@ -24,7 +24,7 @@ pub(crate) struct Urgent {
 /// Where the last urgent octet stood, until what is behind it is read.
 #[derive(Clone, Copy)]
 struct Mark {
-    /// Octets to be read before it.
+    /// Bytes to be read before it.
     ahead: usize,
     /// The octet, unless it was taken.
     octet: Option<u8>,
@@ -32,7 +32,7 @@ struct Mark {
 
 /// What a read meets.
 pub(crate) enum Met {
-    /// Nothing that concerns it, or the mark after so many octets.
+    /// Nothing that concerns it, or the mark after so many bytes.
     Octets(usize),
     /// The urgent octet in its place.
     Urgent(u8),
@@ -88,7 +88,7 @@ impl Socket {
         self.status().urgent.next()
     }
 
-    /// So many octets were read: the mark comes nearer, or is passed. Callers hold the
+    /// So many bytes were read: the mark comes nearer, or is passed. Callers hold the
     /// endpoint's lock.
     pub(crate) fn pass(&self, len: usize) {
         let mut status = self.status();

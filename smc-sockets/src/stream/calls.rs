@@ -58,7 +58,7 @@ impl SmcStream {
     /// Reads with these flags.
     ///
     /// # Errors
-    /// As reading; [`io::ErrorKind::WouldBlock`] if it would wait and may not.
+    /// Errors of reading; [`io::ErrorKind::WouldBlock`] if it would wait and may not.
     pub fn read_with(&self, into: &mut [u8], flags: CallFlags) -> io::Result<usize> {
         let socket = self.socket();
         let nonblocking = flags.nonblocking || socket.is_nonblocking();
@@ -75,7 +75,7 @@ impl SmcStream {
     /// Writes with these flags: everything, or if it does not wait as much as there is room for.
     ///
     /// # Errors
-    /// As writing; [`io::ErrorKind::WouldBlock`] if there is no room and it may not wait;
+    /// Errors of writing; [`io::ErrorKind::WouldBlock`] if there is no room and it may not wait;
     /// [`io::ErrorKind::InvalidInput`] to peek.
     pub fn write_with(&self, bytes: &[u8], flags: CallFlags) -> io::Result<usize> {
         if flags.peek {

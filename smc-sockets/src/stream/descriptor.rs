@@ -53,7 +53,7 @@ impl SmcStream {
     ///
     /// # Errors
     /// The stream itself: SMC carries it, or another process has it, too, or the peer's
-    /// word that it declines may still stand before its octets.
+    /// word that it declines may still stand before its bytes.
     pub fn try_into_tcp(self) -> Result<TcpStream, Self> {
         let opens = self.socket().is_watching() || !self.socket().opening.is_over();
         if self.carrier().is_smc() || opens {
@@ -67,7 +67,7 @@ impl SmcStream {
     }
 }
 
-/// As ready as the stream, for `poll` and everything built on it: readable when reading
+/// Descriptor as ready as the stream, for `poll` and everything built on it: readable when reading
 /// would not wait, or an urgent byte has come; writable when writing would not. `EPOLLRDHUP`,
 /// `EPOLLHUP` and `EPOLLERR` are reported as of TCP, and edge-triggered pollers are notified of
 /// each arrival. Sometimes it is ready without need. A program neither reads from it nor writes

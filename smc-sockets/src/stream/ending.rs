@@ -41,7 +41,7 @@ impl SmcStream {
     }
 }
 
-/// As the kernel keeps it: a time that is not zero does not become zero.
+/// Rounds a time as the kernel keeps it: a time that is not zero does not become zero.
 fn whole_seconds(time: Duration) -> Duration {
     let more = u64::from(time.subsec_nanos() > 0);
     Duration::from_secs(time.as_secs().saturating_add(more))

@@ -37,11 +37,11 @@ impl SmcStream {
         })
     }
 
-    /// The same for a write, counted from its beginning however often the peer makes a
+    /// Sets the longest time of a write, counted from its beginning however often the peer makes a
     /// little room.
     ///
     /// # Errors
-    /// As [`Self::set_read_timeout`].
+    /// Errors of [`Self::set_read_timeout`].
     pub fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
         self.set_timeout(timeout, TcpStream::set_write_timeout, |status| {
             &mut status.write_timeout
@@ -143,7 +143,7 @@ impl SmcStream {
         self.socket().tcp.ttl()
     }
 
-    /// Octets that the peer can send ahead. On TCP it is as the kernel reports it: twice what
+    /// Bytes that the peer can send ahead. On TCP it is as the kernel reports it: twice what
     /// was set.
     ///
     /// # Errors
@@ -155,7 +155,7 @@ impl SmcStream {
         }
     }
 
-    /// Octets that can be written ahead. Over shared memory they are those that the peer can
+    /// Bytes that can be written ahead. Over shared memory they are those that the peer can
     /// receive. On TCP it is as the kernel reports it: twice what was set.
     ///
     /// # Errors

@@ -77,7 +77,7 @@ impl SmcStream {
     /// moment.
     ///
     /// # Errors
-    /// As [`Self::poll_state`].
+    /// Errors of [`Self::poll_state`].
     pub fn poll_device(&self) -> io::Result<()> {
         let socket = self.socket();
         if let Some(shard) = self.smc()? {
@@ -92,7 +92,7 @@ impl SmcStream {
     /// included; `None` if TCP carries the stream.
     ///
     /// # Errors
-    /// As [`Self::poll_state`].
+    /// Errors of [`Self::poll_state`].
     pub fn unread(&self) -> io::Result<Option<usize>> {
         let socket = self.socket();
         let Some(shard) = self.smc()? else {

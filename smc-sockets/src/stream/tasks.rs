@@ -13,7 +13,7 @@ use crate::waiting::{self, Direction};
 pub(crate) enum Wait<'a> {
     /// By a `poll` method: in place of the task that called one before.
     Polled,
-    /// As a future of its own, which has this number once it is registered.
+    /// Waits as a future of its own, which has this number once it is registered.
     Future(&'a mut Option<WaiterId>),
 }
 

@@ -11,7 +11,7 @@ use smc_proto::wire::clc::MAX_LENGTH;
 use super::SmcStream;
 use crate::shard::{discard, end_in, peek, timespec};
 
-/// What waiting for octets came to.
+/// What waiting for bytes came to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Waited {
     /// There may be some.
@@ -32,7 +32,7 @@ impl SmcStream {
         (&*self.socket().tcp).read_vectored(into)
     }
 
-    /// A Decline that crossed ours may stand before the application's octets, of which it
+    /// A Decline that crossed ours may stand before the application's bytes, of which it
     /// wants so many: the engine knows it when it sees it.
     pub(super) fn pass_decline(&self, wanted: usize) -> io::Result<()> {
         self.pass_decline_by(wanted, self.socket().is_nonblocking())

@@ -16,7 +16,7 @@ impl SmcStream {
     /// [`TcpStream::peek`](std::net::TcpStream::peek) does.
     ///
     /// # Errors
-    /// As reading.
+    /// Errors of reading.
     pub fn peek(&self, into: &mut [u8]) -> io::Result<usize> {
         let socket = self.socket();
         let Some(shard) = self.smc()? else {
@@ -67,7 +67,7 @@ impl SmcStream {
         let (socket, direction) = (self.socket(), Direction::Read);
         let attempt = |state: &mut State, now| {
             if lends && state.can_lend(socket) {
-                if !socket.lulls() {
+                if !socket.backs_off() {
                     state.hear_at_once(shard, socket, now);
                 }
                 return state.is_readable(socket, now).then_some(Ok(None));
@@ -123,7 +123,7 @@ impl SmcStream {
         }
     }
 
-    /// Writes everything behind the `total` octets that are written, as does
+    /// Writes everything behind the `total` bytes that are written, as does
     /// [`Self::write_smc`]; it waits `since` then, if it has begun to.
     #[inline(never)]
     fn write_rest<'a>(
@@ -162,7 +162,7 @@ fn read_slices(
 ) -> Option<io::Result<usize>> {
     let mut read = 0;
     for slice in into.iter_mut().filter(|slice| !slice.is_empty()) {
-        // What comes after octets is reported when it is asked for by itself.
+        // What comes after bytes is reported when it is asked for by itself.
         if read > 0 && !state.has_octets(socket) {
             break;
         }

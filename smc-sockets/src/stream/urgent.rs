@@ -1,4 +1,4 @@
-//! Urgent octets, as TCP has them: one at a time, ahead of the others for who asks.
+//! Urgent bytes, as TCP has them: one at a time, ahead of the others for who asks.
 
 use std::io;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use crate::system;
 use crate::waiting::{Direction, until_done};
 
 impl SmcStream {
-    /// Writes octets, of which the last is urgent (`MSG_OOB`): all of them, or as many as
+    /// Writes bytes, of which the last is urgent (`MSG_OOB`): all of them, or as many as
     /// there is room for, and then none is urgent yet. On SMC, what is written behind an
     /// urgent octet waits until the peer has read all that is before it.
     ///
     /// # Errors
-    /// As writing.
+    /// Errors of writing.
     pub fn send_urgent(&self, octets: &[u8]) -> io::Result<usize> {
         let socket = self.socket();
         match self.smc()? {
@@ -84,7 +84,7 @@ impl SmcStream {
         Ok(self.socket().is_at_mark())
     }
 
-    /// Whether urgent octets are read in their place among the others (`SO_OOBINLINE`);
+    /// Whether urgent bytes are read in their place among the others (`SO_OOBINLINE`);
     /// if not, which is so at first, reading leaves them out.
     ///
     /// # Errors

@@ -51,7 +51,7 @@ pub(super) enum Condition {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Label(usize);
 
-/// One instruction as the kernel takes it: 8 octets, native order.
+/// One instruction as the kernel takes it: 8 bytes, native order.
 pub(super) type Instruction = [u8; 8];
 
 /// Classes of instructions, and bits that go with them.

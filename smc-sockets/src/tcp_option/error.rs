@@ -8,7 +8,7 @@ use std::io;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum OptionError {
-    /// This process lacks capabilities; those it lacks.
+    /// The process lacks these capabilities.
     MissingCapabilities(&'static str),
     /// There is no cgroup of version 2 that this process is in.
     NoCgroup,
@@ -51,7 +51,7 @@ fn missing(set: u64) -> Option<&'static str> {
     }
 }
 
-/// This thread's effective capabilities.
+/// Effective capabilities of the calling thread.
 fn effective() -> Option<u64> {
     let status = fs::read_to_string("/proc/thread-self/status").ok()?;
     let set = status
@@ -102,8 +102,8 @@ mod tests {
         assert_eq!(missing(SYS_ADMIN), Some("CAP_NET_ADMIN"));
         assert_eq!(missing(NET_ADMIN), Some("CAP_BPF"));
         assert_eq!(missing(NET_ADMIN | BPF), None);
-        let told = OptionError::MissingCapabilities("CAP_BPF").to_string();
-        assert!(told.contains("lacks CAP_BPF"));
+        let shown = OptionError::MissingCapabilities("CAP_BPF").to_string();
+        assert!(shown.contains("lacks CAP_BPF"));
     }
 
     #[test]

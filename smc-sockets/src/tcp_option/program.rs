@@ -3,11 +3,11 @@
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use super::assembler::{Assembler, Condition, Instruction, Label, Operation, Register, Width};
-use super::{ASKED, HEARD};
+use super::{ANSWERED, ASKED};
 
 use Register::{Frame, R0, R1, R2, R3, R4, R5, R6, R7, R8};
 
-/// The experimental option 254 of 6 octets, with SMC's number: "SMCR" in EBCDIC.
+/// The experimental option 254 of 6 bytes, with SMC's number: "SMCR" in EBCDIC.
 const OPTION: [u8; 6] = [254, 6, 0xe2, 0xd4, 0xc3, 0xd9];
 const OPTION_LENGTH: i32 = 6;
 /// Where it is on the stack, and where a number is.
@@ -152,7 +152,7 @@ fn note_the_peers(code: &mut Assembler, map: i32, out: Label) {
     code.call(LOAD_OPTION);
     code.jump_if(R0, Condition::NotEqual, OPTION_LENGTH, quiet);
     code.load(Width::Word, R1, R8, 0);
-    code.compute(Operation::Or, R1, HEARD as i32);
+    code.compute(Operation::Or, R1, ANSWERED as i32);
     code.store(Width::Word, R8, 0, R1);
     code.place(quiet);
     callback_flags(code, Operation::And, !(CALL_FOR_OPTIONS | CALL_FOR_UNKNOWN));

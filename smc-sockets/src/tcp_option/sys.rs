@@ -126,7 +126,7 @@ pub(super) fn load_types(types: &[u8]) -> io::Result<OwnedFd> {
         log_level: 0,
         pad: 0,
     };
-    // SAFETY: the kernel reads `length` octets at `types`, which is borrowed.
+    // SAFETY: the kernel reads `length` bytes at `types`, which is borrowed.
     unsafe { descriptor(TYPES_LOAD, &attributes) }
 }
 
@@ -149,7 +149,7 @@ pub(super) fn create_map(types: BorrowedFd<'_>) -> io::Result<Map> {
 
 /// Loads a program for socket operations, which the kernel verifies.
 pub(super) fn load_program(code: &[Instruction]) -> io::Result<OwnedFd> {
-    // Instructions are aligned to their eight octets.
+    // Instructions are aligned to their eight bytes.
     let aligned: Vec<u64> = code
         .iter()
         .map(|octets| u64::from_ne_bytes(*octets))
@@ -168,7 +168,7 @@ pub(super) fn load_program(code: &[Instruction]) -> io::Result<OwnedFd> {
         interface: 0,
         attached_as: CGROUP_SOCKET_OPERATIONS,
     };
-    // SAFETY: the kernel reads `count` instructions of eight octets from a vector that
+    // SAFETY: the kernel reads `count` instructions of eight bytes from a vector that
     // lives until after the call, and a string with its NUL.
     unsafe { descriptor(PROGRAM_LOAD, &attributes) }
 }
@@ -234,7 +234,7 @@ pub(super) fn update(map: &Map, socket: BorrowedFd<'_>, value: u32) -> io::Resul
         value: address(&raw const value),
         flags: 0,
     };
-    // SAFETY: the kernel reads a key and a value as long as the map says, four octets
+    // SAFETY: the kernel reads a key and a value as long as the map says, four bytes
     // each, as a `Map`'s are; both are integers of that length on this stack.
     unsafe { call(UPDATE, &attributes) }.map(drop)
 }
@@ -250,7 +250,7 @@ pub(super) fn look_up(map: &Map, socket: BorrowedFd<'_>) -> io::Result<u32> {
         value: address(&raw mut value),
         flags: 0,
     };
-    // SAFETY: as above, and the kernel writes the value, of four octets.
+    // SAFETY: as above, and the kernel writes the value, of four bytes.
     unsafe { call(LOOK_UP, &attributes) }?;
     Ok(value)
 }
@@ -258,7 +258,7 @@ pub(super) fn look_up(map: &Map, socket: BorrowedFd<'_>) -> io::Result<u32> {
 /// A call that makes a descriptor.
 ///
 /// # Safety
-/// As of [`call`].
+/// Errors of [`call`].
 unsafe fn descriptor<A>(command: libc::c_int, attributes: &A) -> io::Result<OwnedFd> {
     // SAFETY: by this function's contract.
     let made = unsafe { call(command, attributes) }?;

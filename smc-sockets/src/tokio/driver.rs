@@ -224,7 +224,7 @@ impl AsRawFd for Device {
     }
 }
 
-/// It is never replaced.
+/// Waker that is never replaced.
 impl Steady for Device {}
 
 struct Driver {

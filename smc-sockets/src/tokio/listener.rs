@@ -25,15 +25,15 @@ impl SmcListener {
     /// Listens at an address, with the [stack of this process](Stack::of_process).
     ///
     /// # Errors
-    /// As [`TcpListener::bind`](::tokio::net::TcpListener::bind), and [`Stack::open`].
+    /// Errors of [`TcpListener::bind`](::tokio::net::TcpListener::bind), and [`Stack::open`].
     pub async fn bind(address: impl ToSocketAddrs) -> io::Result<Self> {
         Self::bind_on(&Stack::of_process()?, address).await
     }
 
-    /// The same with this stack.
+    /// Binds a listener whose connections use this stack.
     ///
     /// # Errors
-    /// As [`Self::bind`].
+    /// Errors of [`Self::bind`].
     pub async fn bind_on(stack: &Stack, address: impl ToSocketAddrs) -> io::Result<Self> {
         let mut last = io::ErrorKind::InvalidInput.into();
         for address in lookup_host(address).await? {
@@ -58,7 +58,7 @@ impl SmcListener {
         Ok(Self { inner })
     }
 
-    /// The listener without its runtime; it does not block until told to.
+    /// The listener without its runtime; it does not block until set to.
     ///
     /// # Errors
     /// None so far.
@@ -70,7 +70,7 @@ impl SmcListener {
     /// connection from who asks next.
     ///
     /// # Errors
-    /// As [`crate::SmcListener::accept`], and those of [`SmcStream::from_std`].
+    /// Errors of [`crate::SmcListener::accept`], and those of [`SmcStream::from_std`].
     pub async fn accept(&self) -> io::Result<(SmcStream, SocketAddr)> {
         let interest = Interest::READABLE;
         let accepted = self
@@ -81,10 +81,10 @@ impl SmcListener {
         Ok((SmcStream::from_std(stream)?, address))
     }
 
-    /// The same for who polls by himself; the last task that did is woken.
+    /// Polls for a connection; the last task that did is woken.
     ///
     /// # Errors
-    /// As [`Self::accept`].
+    /// Errors of [`Self::accept`].
     pub fn poll_accept(
         &self,
         context: &mut Context<'_>,
@@ -99,7 +99,7 @@ impl SmcListener {
     /// The time to live of TCP's packets.
     ///
     /// # Errors
-    /// As [`crate::SmcListener::ttl`].
+    /// Errors of [`crate::SmcListener::ttl`].
     pub fn ttl(&self) -> io::Result<u32> {
         self.inner.get_ref().ttl()
     }
@@ -107,7 +107,7 @@ impl SmcListener {
     /// Sets the time to live of TCP's packets.
     ///
     /// # Errors
-    /// As [`crate::SmcListener::set_ttl`].
+    /// Errors of [`crate::SmcListener::set_ttl`].
     pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
         self.inner.get_ref().set_ttl(ttl)
     }
@@ -115,7 +115,7 @@ impl SmcListener {
     /// Where it listens.
     ///
     /// # Errors
-    /// As [`crate::SmcListener::local_addr`].
+    /// Errors of [`crate::SmcListener::local_addr`].
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.inner.get_ref().local_addr()
     }

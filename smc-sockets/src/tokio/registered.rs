@@ -22,10 +22,10 @@ pub(super) trait Steady: AsRawFd {
     }
 }
 
-/// It has an epoll of its own.
+/// Descriptor with an epoll of its own.
 impl Steady for crate::Connecting {}
 
-/// It has an event of its own.
+/// Descriptor with an event of its own.
 impl Steady for crate::SmcListener {}
 
 /// Its TCP connection, or a socket that is made when it is first asked for and kept with

@@ -16,13 +16,13 @@ pub struct SmcSocket {
 
 macro_rules! as_std {
     ($($(#[$doc:meta])* $name:ident($($arg:ident: $of:ty),*) -> $result:ty;)*) => {
-        /// As the methods of [`smc_sockets::SmcSocket`](crate::SmcSocket).
+        /// Errors of the methods of [`smc_sockets::SmcSocket`](crate::SmcSocket).
         impl SmcSocket {
             $(
                 $(#[$doc])*
                 ///
                 /// # Errors
-                /// Those of the method of the same name of
+                /// Errors of the method of the same name of
                 /// [`smc_sockets::SmcSocket`](crate::SmcSocket).
                 pub fn $name(&self, $($arg: $of),*) -> io::Result<$result> {
                     self.inner.$name($($arg),*)
@@ -61,7 +61,7 @@ impl SmcSocket {
     /// A socket for IPv6, with the [stack of this process](Stack::of_process).
     ///
     /// # Errors
-    /// As [`Self::new_v4`].
+    /// Errors of [`Self::new_v4`].
     pub fn new_v6() -> io::Result<Self> {
         crate::SmcSocket::new_v6().map(Self::from)
     }
@@ -85,7 +85,7 @@ impl SmcSocket {
     /// Connects it. A task that gives this up leaves nothing behind.
     ///
     /// # Errors
-    /// As [`SmcStream::connect`].
+    /// Errors of [`SmcStream::connect`].
     pub async fn connect(self, to: SocketAddr) -> io::Result<SmcStream> {
         SmcStream::finish(self.inner.connect_in_task(to, driver::ensure)?).await
     }
@@ -94,7 +94,7 @@ impl SmcSocket {
     /// yet.
     ///
     /// # Errors
-    /// As [`SmcListener::bind`].
+    /// Errors of [`SmcListener::bind`].
     pub fn listen(self, backlog: u32) -> io::Result<SmcListener> {
         SmcListener::from_std(self.inner.listen(backlog)?)
     }

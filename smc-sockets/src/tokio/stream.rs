@@ -34,15 +34,15 @@ impl SmcStream {
     /// this up leaves nothing behind.
     ///
     /// # Errors
-    /// As [`TcpStream::connect`](::tokio::net::TcpStream::connect), and [`Stack::open`].
+    /// Errors of [`TcpStream::connect`](::tokio::net::TcpStream::connect), and [`Stack::open`].
     pub async fn connect(to: impl ToSocketAddrs) -> io::Result<Self> {
         Self::connect_on(&Stack::of_process()?, to).await
     }
 
-    /// The same with this stack.
+    /// Connects with this stack.
     ///
     /// # Errors
-    /// As [`Self::connect`].
+    /// Errors of [`Self::connect`].
     pub async fn connect_on(stack: &Stack, to: impl ToSocketAddrs) -> io::Result<Self> {
         let mut last = io::ErrorKind::InvalidInput.into();
         for address in lookup_host(to).await? {
@@ -76,7 +76,7 @@ impl SmcStream {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 outcome => return Self::from_std(outcome?),
             }
-            // What happens from here on is told again.
+            // What happens from here on is reported again.
             connecting.readable().await?.clear();
         }
     }
@@ -94,7 +94,7 @@ impl SmcStream {
         Ok(Self { transport })
     }
 
-    /// The stream without its runtime; it does not block until told to.
+    /// The stream without its runtime; it does not block until set to.
     ///
     /// # Errors
     /// None so far.
@@ -126,7 +126,7 @@ impl SmcStream {
     /// Waits until writing would not.
     ///
     /// # Errors
-    /// As [`Self::readable`].
+    /// Errors of [`Self::readable`].
     pub async fn writable(&self) -> io::Result<()> {
         self.transport.ready(Direction::Write).await
     }
@@ -134,7 +134,7 @@ impl SmcStream {
     /// Waits until reading or writing would not, of those that `interest` has; which of them.
     ///
     /// # Errors
-    /// As [`Self::readable`], and [`io::ErrorKind::InvalidInput`] for an interest in neither.
+    /// Errors of [`Self::readable`], and [`io::ErrorKind::InvalidInput`] for an interest in neither.
     pub async fn ready(&self, interest: Interest) -> io::Result<Ready> {
         let wanted = |direction: &Direction| match direction {
             Direction::Read => interest.is_readable(),
@@ -166,7 +166,7 @@ impl SmcStream {
     /// waited for again after [`io::ErrorKind::WouldBlock`].
     ///
     /// # Errors
-    /// Those of `attempt`.
+    /// Errors of `attempt`.
     pub fn try_io<R>(
         &self,
         interest: Interest,
@@ -183,7 +183,7 @@ impl SmcStream {
     /// tasks that call this, or read, the last is woken.
     ///
     /// # Errors
-    /// As [`Self::readable`].
+    /// Errors of [`Self::readable`].
     pub fn poll_read_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.transport.poll_ready(context, Direction::Read)
     }
@@ -192,7 +192,7 @@ impl SmcStream {
     /// tasks that call this, or write, the last is woken.
     ///
     /// # Errors
-    /// As [`Self::readable`].
+    /// Errors of [`Self::readable`].
     pub fn poll_write_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.transport.poll_ready(context, Direction::Write)
     }
@@ -200,8 +200,8 @@ impl SmcStream {
     /// Reads what there is.
     ///
     /// # Errors
-    /// As reading, and [`io::ErrorKind::WouldBlock`] if that is nothing;
-    /// [`Self::readable`] tells when it may be something.
+    /// Errors of reading, and [`io::ErrorKind::WouldBlock`] if that is nothing;
+    /// [`Self::readable`] waits until it may be something.
     pub fn try_read(&self, into: &mut [u8]) -> io::Result<usize> {
         self.transport
             .try_io(Direction::Read, |mut inner| inner.read(into))
@@ -210,7 +210,7 @@ impl SmcStream {
     /// Reads what there is, into several buffers one after another.
     ///
     /// # Errors
-    /// As [`Self::try_read`].
+    /// Errors of [`Self::try_read`].
     pub fn try_read_vectored(&self, into: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         self.transport
             .try_io(Direction::Read, |mut inner| inner.read_vectored(into))
@@ -219,7 +219,7 @@ impl SmcStream {
     /// Writes what there is room for.
     ///
     /// # Errors
-    /// As [`Self::try_read`], with [`Self::writable`].
+    /// Errors of [`Self::try_read`], with [`Self::writable`].
     pub fn try_write(&self, octets: &[u8]) -> io::Result<usize> {
         self.transport
             .try_io(Direction::Write, |mut inner| inner.write(octets))
@@ -228,16 +228,16 @@ impl SmcStream {
     /// Writes what there is room for, of several buffers one after another.
     ///
     /// # Errors
-    /// As [`Self::try_write`].
+    /// Errors of [`Self::try_write`].
     pub fn try_write_vectored(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         self.transport
             .try_io(Direction::Write, |mut inner| inner.write_vectored(slices))
     }
 
-    /// Waits for octets and copies what is next without taking it.
+    /// Waits for bytes and copies what is next without taking it.
     ///
     /// # Errors
-    /// As reading.
+    /// Errors of reading.
     pub async fn peek(&self, into: &mut [u8]) -> io::Result<usize> {
         self.transport
             .async_io(Direction::Read, |inner| inner.peek(into))
@@ -247,7 +247,7 @@ impl SmcStream {
     /// Copies what is next without taking it, or has the task woken when there is something.
     ///
     /// # Errors
-    /// As reading.
+    /// Errors of reading.
     pub fn poll_peek(
         &self,
         context: &mut Context<'_>,
@@ -294,13 +294,13 @@ impl SmcStream {
 
 macro_rules! as_std {
     ($($(#[$doc:meta])* $name:ident($($arg:ident: $of:ty),*) -> $result:ty;)*) => {
-        /// As the methods of [`smc_sockets::SmcStream`](crate::SmcStream).
+        /// Errors of the methods of [`smc_sockets::SmcStream`](crate::SmcStream).
         impl SmcStream {
             $(
                 $(#[$doc])*
                 ///
                 /// # Errors
-                /// Those of the method of the same name of
+                /// Errors of the method of the same name of
                 /// [`smc_sockets::SmcStream`](crate::SmcStream).
                 pub fn $name(&self, $($arg: $of),*) -> io::Result<$result> {
                     self.transport.get_ref().$name($($arg),*)
@@ -328,21 +328,21 @@ as_std! {
     /// What dropping the stream does.
     linger() -> Option<Duration>;
     /// Says what dropping the stream does: a time that is not zero has no meaning here,
-    /// where nobody may wait.
+    /// where no caller may wait.
     set_linger(linger: Option<Duration>) -> ();
     /// The time to live of TCP's packets.
     ttl() -> u32;
     /// Sets the time to live of TCP's packets.
     set_ttl(ttl: u32) -> ();
-    /// Writes octets, of which the last is urgent.
+    /// Writes bytes, of which the last is urgent.
     send_urgent(octets: &[u8]) -> usize;
     /// Takes the urgent octet.
     receive_urgent() -> u8;
     /// Whether the next octet to be read is the one behind the urgent mark.
     at_mark() -> bool;
-    /// Whether urgent octets are read in their place.
+    /// Whether urgent bytes are read in their place.
     urgent_inline() -> bool;
-    /// Lets urgent octets be read in their place, or not.
+    /// Lets urgent bytes be read in their place, or not.
     set_urgent_inline(inline: bool) -> ();
 }
 

@@ -70,7 +70,7 @@ fn device(devices: &[Listed], network: &Network) -> Condition {
         }
     }
     Condition::here(DEVICE, State::Fails, obstacles.join("; "))
-        .with("`smcx devices` tells of each port.")
+        .with("`smcx devices` shows each port.")
 }
 
 /// Which port and GID a connection would take.
@@ -117,7 +117,7 @@ fn gids(to: SocketAddr, devices: &[Listed], paths: &[LocalPath]) -> Condition {
             false => "a GID of RoCE v1: version 2 knows IPv4 only",
         };
         return Condition::here(GIDS, State::Fails, format!("no port has {needs}"))
-            .with("`smcx devices` tells the GIDs and interfaces of each port.");
+            .with("`smcx devices` shows the GIDs and interfaces of each port.");
     };
     let device = devices.get(usize::from(path.device.0));
     let name = device.map_or("?", |device| device.name.as_str());

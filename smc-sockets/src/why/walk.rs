@@ -16,7 +16,7 @@ use crate::shared_memory::SharedMemory;
 pub(super) fn walk(shard: &Shard, to: SocketAddr) -> Why {
     let mut conditions = vec![way(to), policy(shard, to)];
     let permitted = conditions.iter().all(|at| at.state == State::Holds);
-    let (memory, nobody) = shared_memory(shard, to);
+    let (memory, unserved) = shared_memory(shard, to);
     let pairs = permitted && memory.state == State::Holds;
     conditions.push(memory);
     conditions.push(grace(shard, pairs));
@@ -24,7 +24,7 @@ pub(super) fn walk(shard: &Shard, to: SocketAddr) -> Why {
     over_rdma.extend(rdma::conditions(shard, to));
     over_rdma.insert(0, known(shard, to));
     let rdma = permitted && over_rdma.iter().all(|at| at.state != State::Fails);
-    if nobody || pairs {
+    if unserved || pairs {
         // What does not come to it cannot fail.
         for condition in &mut over_rdma {
             condition.state = State::Idle;
@@ -32,8 +32,8 @@ pub(super) fn walk(shard: &Shard, to: SocketAddr) -> Why {
         }
     }
     conditions.extend(over_rdma);
-    let outcome = match (nobody, pairs, rdma) {
-        (true, ..) => Expected::Nobody,
+    let outcome = match (unserved, pairs, rdma) {
+        (true, ..) => Expected::NoListener,
         (_, true, _) => Expected::SharedMemory,
         (_, _, true) => Expected::Rdma,
         _ => Expected::Tcp,
@@ -98,7 +98,8 @@ fn policy(shard: &Shard, to: SocketAddr) -> Condition {
 
 const SHARED_MEMORY: &str = "shared memory";
 
-/// And whether it is known that nobody would accept the connection.
+/// The condition of shared memory, and whether it is known that no process would accept the
+/// connection.
 fn shared_memory(shard: &Shard, to: SocketAddr) -> (Condition, bool) {
     const NAME: &str = SHARED_MEMORY;
     let condition = match (SharedMemory::at(to), shared_memory_is_used(shard)) {
@@ -110,11 +111,11 @@ fn shared_memory(shard: &Shard, to: SocketAddr) -> (Condition, bool) {
         (Err(error), Ok(())) => Condition::here(
             NAME,
             State::Fails,
-            format!("the kernel does not tell who listens: {error}"),
+            format!("the kernel does not list listeners: {error}"),
         )
         .with("See whether sock_diag for TCP is in this kernel (CONFIG_INET_DIAG)."),
         (Ok(SharedMemory::NobodyListens), Ok(())) => {
-            let found = "nobody listens there, in this network namespace";
+            let found = "no process listens there, in this network namespace";
             let condition = Condition::peer(NAME, State::Fails, found);
             return (condition.with("Start the server."), true);
         }

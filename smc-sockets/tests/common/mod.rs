@@ -20,7 +20,7 @@ pub(crate) fn stack() -> Stack {
     Stack::with(settings()).unwrap()
 }
 
-/// Those of a stack that takes its time.
+/// Errors of a stack that takes its time.
 pub(crate) fn settings() -> Settings {
     const LONG: Duration = Duration::from_secs(30);
     let mut settings = Settings::default();

@@ -25,29 +25,29 @@ use super::{Gone, SHARED_MEMORY};
 pub(crate) trait Verbs: Send {
     /// Readable when there may be something to take in.
     fn descriptor(&self) -> BorrowedFd<'_>;
-    /// Carries out what the engine wants of them, and tells it what is answered at once.
+    /// Executes the engine's commands to them, and reports what is answered at once.
     fn carry_out(&mut self, engine: &mut Endpoint<Owned>, now: Instant);
-    /// Tells the engine what happened: whether anything did.
+    /// Reports to the engine what happened, and returns whether anything did.
     fn take_in(&mut self, engine: &mut Endpoint<Owned>, now: Instant) -> bool;
-    /// Whether there is something to take in of which the descriptor says nothing.
+    /// Whether there is something to take in that the descriptor does not show.
     fn is_due(&self) -> bool;
-    /// Copies octets into free space of a send buffer: how many fitted.
+    /// Copies bytes into free space of a send buffer: how many fitted.
     fn fill(&self, space: &BufferSpans, octets: &[u8]) -> Result<u32, Gone>;
-    /// Copies readable octets out of an RMB: how many fitted.
+    /// Copies readable bytes out of an RMB: how many fitted.
     fn take(&mut self, conn: ConnId, readable: &BufferSpans, into: &mut [u8]) -> u32;
     /// The paths of a client with these addresses.
     fn client(&mut self, local: IpAddr, peer: SocketAddr) -> Vec<LocalPath>;
     /// The paths of a server with this address, to which this was proposed.
     fn server(&mut self, local: IpAddr, proposed: &Proposed) -> Vec<LocalPath>;
-    /// What the engine is to know of ports in advance.
+    /// Events that report the ports to the engine in advance.
     fn ports(&mut self) -> Vec<PathEvent>;
-    /// What a client tells of the networks of its address.
+    /// What a client announces about the networks of its address.
     fn subnets(&self, local: IpAddr) -> Option<Subnets>;
     /// VLAN of the interface that has an address.
     fn vlan(&self, local: IpAddr) -> Option<u16>;
-    /// A MAC that says whose stack this is.
+    /// MAC that identifies this stack.
     fn mac(&self) -> Mac;
-    /// Octets that the process may lock, if an RNIC last refused for that.
+    /// Bytes that the process may lock, if an RNIC last refused for that.
     fn reached_limit(&self) -> Option<u64>;
     /// Names of a device and of its network interface.
     fn names(&self, device: DeviceId) -> Option<(String, String)>;
@@ -63,13 +63,13 @@ pub(crate) struct Rnics<R: Rnic> {
 }
 
 impl<R: Rnic> Rnics<R> {
-    /// As many of these as an endpoint can have.
+    /// As many RNICs of a list as an endpoint can have.
     pub(crate) fn new(rnics: Vec<R>, mut surroundings: Surroundings) -> io::Result<Self> {
         let mut binding = Binding::new()?;
         // Those of shared memory have their numbers from the same series.
         let numbers = (SHARED_MEMORY.0 + 1)..MAX_DEVICES as u8;
         for (device, rnic) in numbers.map(DeviceId).zip(rnics) {
-            surroundings.set_ports(device, rnic.ports().map_err(told)?);
+            surroundings.set_ports(device, rnic.ports().map_err(failure)?);
             binding.add(device, rnic)?;
         }
         Ok(Self {
@@ -78,7 +78,7 @@ impl<R: Rnic> Rnics<R> {
         })
     }
 
-    /// What the engine is to be told of a change.
+    /// Events that report a change to the engine.
     fn events(&mut self, news: PathNews) -> Vec<PathEvent> {
         let Self {
             binding,
@@ -98,7 +98,7 @@ impl<R: Rnic> Rnics<R> {
     }
 }
 
-fn told(error: RnicError) -> io::Error {
+fn failure(error: RnicError) -> io::Error {
     io::Error::other(error.to_string())
 }
 
