@@ -88,6 +88,9 @@ struct State {
     is_polled: bool,
     /// A connection may be in the set under several descriptors.
     has_duplicates: bool,
+    /// Threads may wait in the kernel's set that began before the set had connections: no other
+    /// ones begin.
+    has_early_waiters: bool,
 }
 
 struct Registered {
@@ -116,6 +119,7 @@ impl Set {
             fds: vec![fd],
             // Another set may have it already.
             is_polled: table::is_added(fd),
+            has_early_waiters: true,
             ..State::default()
         };
         Self {
@@ -146,10 +150,12 @@ impl Set {
 
     /// Gives the set a further descriptor.
     pub(crate) fn add_fd(self: &Arc<Self>, fd: i32) {
-        if self.pid == config::pid() {
-            lock(&self.state).fds.push(fd);
-        }
         table::put(fd, Object::Set(self.clone()));
+        if self.pid == config::pid() {
+            let mut state = lock(&self.state);
+            state.fds.push(fd);
+            state.has_early_waiters = true;
+        }
     }
 
     /// One of its descriptors is closed: the set ends with the last.
@@ -225,6 +231,39 @@ impl Set {
             (libc::EPOLL_CTL_ADD | libc::EPOLL_CTL_MOD, _, None) => Err(Errno::FAULT),
             _ => Err(Errno::INVAL),
         }
+    }
+
+    /// Changes the registration of a connection that the loop lists already; `None` if there is
+    /// more to do.
+    fn change(
+        &self,
+        operation: i32,
+        fd: i32,
+        conn: u64,
+        event: Option<epoll_event>,
+    ) -> Option<Result<(), Errno>> {
+        if self.pid != config::pid() {
+            return None;
+        }
+        let mut state = self.state.try_lock().ok()?;
+        let token = *state.by_fd.get(usize::try_from(fd).ok()?)? as usize;
+        let at = state.at(token)?;
+        if at.conn.id != conn || !at.is_driven || at.is_pending || at.conn.phase() != Phase::Smc {
+            return None;
+        }
+        match (operation, at.is_in, event) {
+            (libc::EPOLL_CTL_ADD, false, Some(event)) => {
+                state.count += 1;
+                state.arm(token, event);
+            }
+            (libc::EPOLL_CTL_MOD, true, Some(event)) => state.arm(token, event),
+            (libc::EPOLL_CTL_DEL, true, _) => {
+                (at.is_in, at.events) = (false, 0);
+                state.count -= 1;
+            }
+            _ => return None,
+        }
+        Some(Ok(()))
     }
 
     /// Takes a registration over that the kernel has.
@@ -539,9 +578,11 @@ impl State {
 
     /// Whether anything waits for the kernel's set: a thread, one that began before the set had
     /// connections, or another set.
-    fn has_waiters(&self) -> bool {
-        let before = || self.fds.iter().any(|fd| table::waiters(*fd) > 0);
-        self.sleepers > 0 || self.is_polled || before()
+    fn has_waiters(&mut self) -> bool {
+        if self.has_early_waiters {
+            self.has_early_waiters = self.fds.iter().any(|fd| table::waiters(*fd) > 0);
+        }
+        self.sleepers > 0 || self.is_polled || self.has_early_waiters
     }
 
     fn new_kick(&self) -> Option<OwnedFd> {
@@ -789,6 +830,12 @@ pub(crate) fn control(
     fd: i32,
     event: Option<epoll_event>,
 ) -> Option<Result<(), Errno>> {
+    // Most often.
+    let changed = table::conn_id(fd)
+        .and_then(|conn| table::with_set(epoll, |set| set.change(operation, fd, conn, event)));
+    if changed.is_some() {
+        return changed;
+    }
     let done = match table::get(fd) {
         Some(Object::Conn(conn)) => {
             if conn.phase() == Phase::Pending {

@@ -29,6 +29,8 @@ struct Page([Slot; PER_PAGE]);
 struct Slot {
     /// 0, or what kind of object there is.
     kind: AtomicU8,
+    /// The number of the connection, if it is one.
+    conn: AtomicU64,
     object: Mutex<Option<Object>>,
     added: Added,
     /// Threads that wait at it in the kernel, if it is an epoll set without connections.
@@ -136,6 +138,29 @@ pub(crate) fn conn(fd: i32) -> Option<Arc<Conn>> {
     }
 }
 
+/// The number of the connection of a descriptor.
+#[inline]
+pub(crate) fn conn_id(fd: i32) -> Option<u64> {
+    let slot = slot(fd)?;
+    // A number that is overwritten here is one of a descriptor that is closed meanwhile.
+    let is_conn = slot.kind.load(Ordering::Acquire) == CONN;
+    is_conn.then(|| slot.conn.load(Ordering::Acquire))
+}
+
+/// Uses the epoll set of a descriptor for a few instructions, unless another thread does. They
+/// must not look anything up in the table, nor close what is in it.
+#[inline]
+pub(crate) fn with_set<T>(fd: i32, run: impl FnOnce(&Set) -> Option<T>) -> Option<T> {
+    let slot = slot(fd)?;
+    if slot.kind.load(Ordering::Acquire) != SET {
+        return None;
+    }
+    match slot.object.try_lock().ok()?.as_ref()? {
+        Object::Set(set) => run(set),
+        _ => None,
+    }
+}
+
 /// The epoll set of a descriptor.
 #[inline]
 pub(crate) fn set(fd: i32) -> Option<Arc<Set>> {
@@ -167,6 +192,9 @@ pub(crate) fn put(fd: i32, object: Object) -> bool {
         return false;
     };
     let kind = object.kind();
+    if let Object::Conn(conn) = &object {
+        slot.conn.store(conn.id, Ordering::Release);
+    }
     let before = at.replace(object);
     slot.kind.store(kind, Ordering::Release);
     drop(at);
