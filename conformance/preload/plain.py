@@ -68,8 +68,6 @@ class Callgrind(Tool):
         return instructions(self.report)
 
 
-
-
 def server_of(tool, prefix, requests, scratch):
     """Serves so many requests under a tool: what that counts."""
     servers, port = Servers(scratch), free_port()

@@ -61,6 +61,7 @@ fn is_own(event: &epoll_event) -> bool {
 
 /// An epoll set with connections.
 pub(crate) struct Set {
+    id: u64,
     state: Mutex<State>,
     pid: i32,
 }
@@ -123,9 +124,16 @@ impl Set {
             ..State::default()
         };
         Self {
+            id: table::new_number(),
             state: Mutex::new(state),
             pid: config::pid(),
         }
+    }
+
+    /// Its number, which no other set or connection has.
+    #[inline]
+    pub(crate) fn id(&self) -> u64 {
+        self.id
     }
 
     /// The set of a descriptor, from now on one with connections.
@@ -246,22 +254,28 @@ impl Set {
             return None;
         }
         let mut state = self.state.try_lock().ok()?;
+        let state = &mut *state;
         let token = *state.by_fd.get(usize::try_from(fd).ok()?)? as usize;
-        let at = state.at(token)?;
+        let at = state.registered.get_mut(token)?.as_mut()?;
         if at.conn.id != conn || !at.is_driven || at.is_pending || at.conn.phase() != Phase::Smc {
             return None;
         }
         match (operation, at.is_in, event) {
             (libc::EPOLL_CTL_ADD, false, Some(event)) => {
                 state.count += 1;
-                state.arm(token, event);
+                at.arm(event);
             }
-            (libc::EPOLL_CTL_MOD, true, Some(event)) => state.arm(token, event),
+            (libc::EPOLL_CTL_MOD, true, Some(event)) => at.arm(event),
             (libc::EPOLL_CTL_DEL, true, _) => {
                 (at.is_in, at.events) = (false, 0);
                 state.count -= 1;
+                return Some(Ok(()));
             }
             _ => return None,
+        }
+        if !std::mem::replace(&mut at.is_active, true) {
+            state.active.push_back(token);
+            state.kick_sleeper();
         }
         Some(Ok(()))
     }
@@ -547,8 +561,7 @@ impl State {
     /// Sets what a registration asks for: it may have events already.
     fn arm(&mut self, token: usize, event: epoll_event) {
         if let Some(at) = self.at(token) {
-            (at.events, at.data) = (event.events | ALWAYS, event.u64);
-            (at.is_in, at.has_news) = (true, true);
+            at.arm(event);
         }
         self.activate(token);
     }
@@ -797,6 +810,13 @@ impl State {
 }
 
 impl Registered {
+    /// Sets what the program asks for.
+    #[inline]
+    fn arm(&mut self, event: epoll_event) {
+        (self.events, self.data) = (event.events | ALWAYS, event.u64);
+        (self.is_in, self.has_news) = (true, true);
+    }
+
     fn is_level(&self) -> bool {
         let edge_or_once = (EPOLLET | EPOLLONESHOT).cast_unsigned();
         self.events & edge_or_once == 0
@@ -932,6 +952,32 @@ mod tests {
             events: 1,
             u64: data,
         }
+    }
+
+    #[test]
+    fn the_set_that_a_thread_used_last_is_found_as_long_as_its_descriptor_is_its_own() {
+        let (fd, other) = (702_000, 702_001);
+        let find = |fd| table::with_set(fd, |set| Some(set.id()));
+        let sets = [(); 2].map(|()| Arc::new(Set::new(fd)));
+        assert_eq!(find(fd), None);
+        assert!(table::put(fd, Object::Set(sets[0].clone())));
+        assert_eq!(find(fd), None, "it is looked up");
+        assert_eq!(find(fd), Some(sets[0].id()));
+        assert!(table::put(other, Object::Set(sets[0].clone())));
+        assert_eq!(find(other), Some(sets[0].id()), "of a duplicate");
+        table::take(fd);
+        assert_eq!(find(fd), None, "it is closed");
+        assert!(table::put(fd, Object::Set(sets[1].clone())));
+        assert_eq!(find(fd), None, "another one is looked up");
+        assert_eq!(find(fd), Some(sets[1].id()));
+        let elsewhere = std::thread::spawn(move || (find(fd), find(fd)));
+        assert_eq!(elsewhere.join().unwrap(), (None, Some(sets[1].id())));
+        assert!(table::put(fd, Object::Listener));
+        assert_eq!(find(fd), None, "it is no set");
+        drop((table::take(fd), table::take(other)));
+        table::put(other, Object::Set(Arc::new(Set::new(other))));
+        assert_eq!((find(other), Arc::strong_count(&sets[1])), (None, 1));
+        table::take(other);
     }
 
     #[test]

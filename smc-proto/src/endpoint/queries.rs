@@ -34,7 +34,7 @@ impl<S: Storage> Endpoint<S> {
             .is_some_and(|connection| connection.readable_bytes() > 0)
     }
 
-    /// What a connection is ready for, in one look. `None` if the handle is stale, or the
+    /// What a connection is ready for, by one look-up. `None` if the handle is stale, or the
     /// connection has no buffers or is lent.
     #[inline]
     pub fn readiness(&mut self, conn: ConnId) -> Option<Readiness> {
