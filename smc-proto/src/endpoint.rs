@@ -16,7 +16,7 @@ pub use error::{AnswerError, OpenError};
 pub(crate) use lending::Lending;
 pub use lending::LentConnection;
 pub use polling::PollOutcome;
-pub use queries::{LinkStatus, Usage};
+pub use queries::{LinkStatus, Readiness, Usage};
 
 pub use crate::command::BufferSpans;
 use crate::config::Config;

@@ -234,10 +234,13 @@ impl Waiters {
     #[inline(never)]
     fn notify_all(&self, direction: Direction, wakes: &mut Vec<Waker>) {
         let mut list = self.list();
-        self.present.fetch_and(!direction.bit(), Ordering::Relaxed);
-        let tasks = list.tasks(direction);
-        wakes.extend(tasks.polled.take());
-        wakes.extend(tasks.futures.drain(..).map(|(_, waker)| waker));
+        // Set under the list's lock only.
+        if self.has_tasks(direction) {
+            self.present.fetch_and(!direction.bit(), Ordering::Relaxed);
+            let tasks = list.tasks(direction);
+            wakes.extend(tasks.polled.take());
+            wakes.extend(tasks.futures.drain(..).map(|(_, waker)| waker));
+        }
         for watch in &list.watches {
             watch.notify(direction);
         }
@@ -322,7 +325,9 @@ impl ReadyList {
             }
             listed.streams.push(watch);
         }
-        if self.asleep.swap(false, Ordering::AcqRel) {
+        // Most often the loop is awake. One that fell asleep set the flag before it saw the list
+        // without the stream, under its lock.
+        if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::AcqRel) {
             // If it is full, it wakes as well.
             let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
             // Behind the write: a loop that woke for another reason must not take the flag and
@@ -346,7 +351,8 @@ impl ReadyList {
     /// Ends the sleep.
     pub(crate) fn wakes_up(&self) {
         self.asleep.store(false, Ordering::Release);
-        if self.raised.swap(false, Ordering::AcqRel) {
+        // An event that is raised meanwhile is cleared by the next call.
+        if self.raised.load(Ordering::Relaxed) && self.raised.swap(false, Ordering::AcqRel) {
             let _ = rustix::io::read(&self.event, &mut [0; 8]);
         }
     }

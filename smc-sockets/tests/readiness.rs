@@ -137,3 +137,59 @@ fn who_is_idle_takes_no_time() {
     });
     assert!(spent < Duration::from_millis(5), "{spent:?}");
 }
+
+/// What a stream is ready for: readable, writable, read ended, ended.
+fn state(of: &SmcStream) -> [bool; 4] {
+    of.poll_device().unwrap();
+    let state = of.poll_state().unwrap().expect("SMC");
+    assert!(!state.error && !state.urgent);
+    [
+        state.readable,
+        state.writable,
+        state.read_ended,
+        state.ended,
+    ]
+}
+
+/// Waits until a stream is ready for this and no more.
+fn becomes(of: &SmcStream, wanted: [bool; 4]) {
+    let end = std::time::Instant::now() + LONG;
+    while state(of) != wanted {
+        let now = std::time::Instant::now();
+        assert!(now < end, "{:?}, not {wanted:?}", state(of));
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn the_state_of_a_stream_follows_what_both_ends_do() {
+    const IDLE: [bool; 4] = [false, true, false, false];
+    let (mut client, mut server) = pair();
+    for end in [&client, &server] {
+        end.set_nonblocking(true).unwrap();
+        assert_eq!(state(end), IDLE);
+    }
+    client.write_all(b"1").unwrap();
+    becomes(&server, [true, true, false, false]);
+    assert_eq!(server.read(&mut [0; 2]).unwrap(), 1);
+    assert_eq!(state(&server), IDLE);
+
+    let mut written = 0;
+    while let Ok(len) = client.write(&[7; 1 << 16]) {
+        written += len;
+    }
+    assert_eq!(state(&client), [false; 4]);
+    let mut left = written;
+    let mut into = vec![0; 1 << 16];
+    while left > 0 {
+        left -= server.read(&mut into).unwrap_or(0);
+    }
+    becomes(&client, IDLE);
+    assert_eq!(state(&server), IDLE);
+
+    client.shutdown(std::net::Shutdown::Write).unwrap();
+    becomes(&server, [true, true, true, false]);
+    server.shutdown(std::net::Shutdown::Write).unwrap();
+    becomes(&client, [true, true, true, true]);
+    becomes(&server, [true, true, true, true]);
+}

@@ -257,6 +257,8 @@ impl IsmPair {
                 end.endpoint.handle_ism(now, completion);
             }
         }
+        let known = end.endpoint.readiness(id)?;
+        (known.bytes == end.endpoint.is_readable(id)).then_some(())?;
         if !end.endpoint.is_readable(id) {
             // What was signalled is known: polling once more changes nothing.
             let (endpoint, memory) = (&mut end.endpoint, &end.memory);

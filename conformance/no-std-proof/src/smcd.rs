@@ -48,6 +48,8 @@ fn values(pair: &mut IsmPair, input: &mut Input, sink: &mut Sink) -> Option<()> 
     let (after, same) = end.endpoint.conn(conn)?.progress()?;
     sink.value(&before, &after);
     sink.value(&token, &same);
+    let (before, after) = (end.endpoint.readiness(conn)?, end.endpoint.readiness(conn)?);
+    sink.value(&before, &after);
     Some(())
 }
 

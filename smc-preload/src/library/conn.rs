@@ -10,7 +10,7 @@
 use std::io::{self, IoSlice, IoSliceMut, Write};
 use std::net::Shutdown;
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -117,9 +117,8 @@ const OVER: i32 = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLHUP;
 
 impl Conn {
     fn new(phase: Phase, accepted: bool, nonblocking: bool) -> Self {
-        static LAST: AtomicU64 = AtomicU64::new(0);
         Self {
-            id: LAST.fetch_add(1, Ordering::Relaxed),
+            id: table::new_number(),
             pid: AtomicI32::new(config::pid()),
             phase: AtomicU8::new(phase as u8),
             stream: OnceLock::new(),
@@ -442,20 +441,15 @@ impl Conn {
                 let stream = self.stream.get()?;
                 let state = stream.poll_state().ok().flatten()?;
                 let is_shut = self.is_shut.load(Ordering::Relaxed);
-                let mut bits = 0;
                 let any = self.low_water.load(Ordering::Relaxed) <= 1 || state.read_ended;
                 let readable = state.readable && (any || self.has_low_water());
-                for (is_set, bit) in [
-                    (readable || state.read_ended, EPOLLIN),
-                    (state.writable, EPOLLOUT),
-                    (state.urgent, EPOLLPRI),
-                    (state.read_ended, EPOLLRDHUP),
-                    (state.ended || state.read_ended && is_shut, EPOLLHUP),
-                    (state.error && !stream.has_lost_peer(), EPOLLERR),
-                ] {
-                    bits |= if is_set { bit } else { 0 };
-                }
-                bits
+                let bit = |is_set: bool, bit: i32| bit * i32::from(is_set);
+                bit(readable || state.read_ended, EPOLLIN)
+                    | bit(state.writable, EPOLLOUT)
+                    | bit(state.urgent, EPOLLPRI)
+                    | bit(state.read_ended, EPOLLRDHUP)
+                    | bit(state.ended || state.read_ended && is_shut, EPOLLHUP)
+                    | bit(state.error && !stream.has_lost_peer(), EPOLLERR)
             }
         };
         Some(bits.cast_unsigned())

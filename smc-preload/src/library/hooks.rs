@@ -59,7 +59,7 @@ fn waits(fd: i32, call: impl Fn() -> Option<isize>) -> Option<isize> {
 /// descriptors only.
 #[inline]
 fn is_reentrant(fd: i32) -> bool {
-    table::has(fd) && config::is_inside() && table::has_locks(fd)
+    config::is_inside() && table::has_locks(fd)
 }
 
 /// What a function of libc returns: -1 with the error number, or the result.

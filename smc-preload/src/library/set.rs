@@ -61,6 +61,7 @@ fn is_own(event: &epoll_event) -> bool {
 
 /// An epoll set with connections.
 pub(crate) struct Set {
+    id: u64,
     state: Mutex<State>,
     pid: i32,
 }
@@ -88,6 +89,9 @@ struct State {
     is_polled: bool,
     /// A connection may be in the set under several descriptors.
     has_duplicates: bool,
+    /// Threads may wait in the kernel's set that began before the set had connections: no other
+    /// ones begin.
+    has_early_waiters: bool,
 }
 
 struct Registered {
@@ -116,12 +120,20 @@ impl Set {
             fds: vec![fd],
             // Another set may have it already.
             is_polled: table::is_added(fd),
+            has_early_waiters: true,
             ..State::default()
         };
         Self {
+            id: table::new_number(),
             state: Mutex::new(state),
             pid: config::pid(),
         }
+    }
+
+    /// Its number, which no other set or connection has.
+    #[inline]
+    pub(crate) fn id(&self) -> u64 {
+        self.id
     }
 
     /// The set of a descriptor, from now on one with connections.
@@ -146,10 +158,12 @@ impl Set {
 
     /// Gives the set a further descriptor.
     pub(crate) fn add_fd(self: &Arc<Self>, fd: i32) {
-        if self.pid == config::pid() {
-            lock(&self.state).fds.push(fd);
-        }
         table::put(fd, Object::Set(self.clone()));
+        if self.pid == config::pid() {
+            let mut state = lock(&self.state);
+            state.fds.push(fd);
+            state.has_early_waiters = true;
+        }
     }
 
     /// One of its descriptors is closed: the set ends with the last.
@@ -225,6 +239,45 @@ impl Set {
             (libc::EPOLL_CTL_ADD | libc::EPOLL_CTL_MOD, _, None) => Err(Errno::FAULT),
             _ => Err(Errno::INVAL),
         }
+    }
+
+    /// Changes the registration of a connection that the loop lists already; `None` if there is
+    /// more to do.
+    fn change(
+        &self,
+        operation: i32,
+        fd: i32,
+        conn: u64,
+        event: Option<epoll_event>,
+    ) -> Option<Result<(), Errno>> {
+        if self.pid != config::pid() {
+            return None;
+        }
+        let mut state = self.state.try_lock().ok()?;
+        let state = &mut *state;
+        let token = *state.by_fd.get(usize::try_from(fd).ok()?)? as usize;
+        let at = state.registered.get_mut(token)?.as_mut()?;
+        if at.conn.id != conn || !at.is_driven || at.is_pending || at.conn.phase() != Phase::Smc {
+            return None;
+        }
+        match (operation, at.is_in, event) {
+            (libc::EPOLL_CTL_ADD, false, Some(event)) => {
+                state.count += 1;
+                at.arm(event);
+            }
+            (libc::EPOLL_CTL_MOD, true, Some(event)) => at.arm(event),
+            (libc::EPOLL_CTL_DEL, true, _) => {
+                (at.is_in, at.events) = (false, 0);
+                state.count -= 1;
+                return Some(Ok(()));
+            }
+            _ => return None,
+        }
+        if !std::mem::replace(&mut at.is_active, true) {
+            state.active.push_back(token);
+            state.kick_sleeper();
+        }
+        Some(Ok(()))
     }
 
     /// Takes a registration over that the kernel has.
@@ -508,8 +561,7 @@ impl State {
     /// Sets what a registration asks for: it may have events already.
     fn arm(&mut self, token: usize, event: epoll_event) {
         if let Some(at) = self.at(token) {
-            (at.events, at.data) = (event.events | ALWAYS, event.u64);
-            (at.is_in, at.has_news) = (true, true);
+            at.arm(event);
         }
         self.activate(token);
     }
@@ -539,9 +591,11 @@ impl State {
 
     /// Whether anything waits for the kernel's set: a thread, one that began before the set had
     /// connections, or another set.
-    fn has_waiters(&self) -> bool {
-        let before = || self.fds.iter().any(|fd| table::waiters(*fd) > 0);
-        self.sleepers > 0 || self.is_polled || before()
+    fn has_waiters(&mut self) -> bool {
+        if self.has_early_waiters {
+            self.has_early_waiters = self.fds.iter().any(|fd| table::waiters(*fd) > 0);
+        }
+        self.sleepers > 0 || self.is_polled || self.has_early_waiters
     }
 
     fn new_kick(&self) -> Option<OwnedFd> {
@@ -756,6 +810,13 @@ impl State {
 }
 
 impl Registered {
+    /// Sets what the program asks for.
+    #[inline]
+    fn arm(&mut self, event: epoll_event) {
+        (self.events, self.data) = (event.events | ALWAYS, event.u64);
+        (self.is_in, self.has_news) = (true, true);
+    }
+
     fn is_level(&self) -> bool {
         let edge_or_once = (EPOLLET | EPOLLONESHOT).cast_unsigned();
         self.events & edge_or_once == 0
@@ -789,6 +850,12 @@ pub(crate) fn control(
     fd: i32,
     event: Option<epoll_event>,
 ) -> Option<Result<(), Errno>> {
+    // Most often.
+    let changed = table::conn_id(fd)
+        .and_then(|conn| table::with_set(epoll, |set| set.change(operation, fd, conn, event)));
+    if changed.is_some() {
+        return changed;
+    }
     let done = match table::get(fd) {
         Some(Object::Conn(conn)) => {
             if conn.phase() == Phase::Pending {
@@ -885,6 +952,32 @@ mod tests {
             events: 1,
             u64: data,
         }
+    }
+
+    #[test]
+    fn the_set_that_a_thread_used_last_is_found_as_long_as_its_descriptor_is_its_own() {
+        let (fd, other) = (702_000, 702_001);
+        let find = |fd| table::with_set(fd, |set| Some(set.id()));
+        let sets = [(); 2].map(|()| Arc::new(Set::new(fd)));
+        assert_eq!(find(fd), None);
+        assert!(table::put(fd, Object::Set(sets[0].clone())));
+        assert_eq!(find(fd), None, "it is looked up");
+        assert_eq!(find(fd), Some(sets[0].id()));
+        assert!(table::put(other, Object::Set(sets[0].clone())));
+        assert_eq!(find(other), Some(sets[0].id()), "of a duplicate");
+        table::take(fd);
+        assert_eq!(find(fd), None, "it is closed");
+        assert!(table::put(fd, Object::Set(sets[1].clone())));
+        assert_eq!(find(fd), None, "another one is looked up");
+        assert_eq!(find(fd), Some(sets[1].id()));
+        let elsewhere = std::thread::spawn(move || (find(fd), find(fd)));
+        assert_eq!(elsewhere.join().unwrap(), (None, Some(sets[1].id())));
+        assert!(table::put(fd, Object::Listener));
+        assert_eq!(find(fd), None, "it is no set");
+        drop((table::take(fd), table::take(other)));
+        table::put(other, Object::Set(Arc::new(Set::new(other))));
+        assert_eq!((find(other), Arc::strong_count(&sets[1])), (None, 1));
+        table::take(other);
     }
 
     #[test]

@@ -9,9 +9,11 @@
 //! The look-up of a foreign descriptor is two loads; it takes no lock and allocates nothing.
 
 use std::array;
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
+use super::config;
 use super::conn::Conn;
 use super::set::Set;
 
@@ -29,6 +31,8 @@ struct Page([Slot; PER_PAGE]);
 struct Slot {
     /// 0, or what kind of object there is.
     kind: AtomicU8,
+    /// The number of the connection or the epoll set, if it is one. No two objects have the same.
+    number: AtomicU64,
     object: Mutex<Option<Object>>,
     added: Added,
     /// Threads that wait at it in the kernel, if it is an epoll set without connections.
@@ -69,6 +73,14 @@ impl Object {
             Self::Conn(_) => CONN,
             Self::Set(_) => SET,
             Self::Listener => 3,
+        }
+    }
+
+    fn number(&self) -> Option<u64> {
+        match self {
+            Self::Conn(conn) => Some(conn.id),
+            Self::Set(set) => Some(set.id()),
+            Self::Listener => None,
         }
     }
 }
@@ -136,6 +148,72 @@ pub(crate) fn conn(fd: i32) -> Option<Arc<Conn>> {
     }
 }
 
+/// A number for an object that no other one has.
+pub(crate) fn new_number() -> u64 {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    LAST.fetch_add(1, Ordering::Relaxed)
+}
+
+/// The number of the object of a descriptor if it is of a kind.
+#[inline]
+fn number_of(fd: i32, kind: u8) -> Option<u64> {
+    let slot = slot(fd)?;
+    // A number that is overwritten here is one of a descriptor that is closed meanwhile.
+    let is_of_kind = slot.kind.load(Ordering::Acquire) == kind;
+    is_of_kind.then(|| slot.number.load(Ordering::Acquire))
+}
+
+/// The number of the connection of a descriptor.
+#[inline]
+pub(crate) fn conn_id(fd: i32) -> Option<u64> {
+    number_of(fd, CONN)
+}
+
+/// The epoll set that a thread used last, which is found without a lock. One that was closed has
+/// nothing in it any more.
+struct LastSet(RefCell<Option<Arc<Set>>>);
+
+impl Drop for LastSet {
+    fn drop(&mut self) {
+        config::inside(|| drop(self.0.take()));
+    }
+}
+
+thread_local! {
+    static LAST_SET: LastSet = const { LastSet(RefCell::new(None)) };
+}
+
+/// Uses the epoll set of a descriptor for a few instructions. They must not close anything.
+#[inline]
+pub(crate) fn with_set<T>(fd: i32, run: impl FnOnce(&Set) -> Option<T>) -> Option<T> {
+    let number = number_of(fd, SET)?;
+    let used = LAST_SET.try_with(|last| {
+        let last = last.0.try_borrow().ok()?;
+        let set = last.as_ref().filter(|set| set.id() == number)?;
+        Some(run(set))
+    });
+    match used {
+        Ok(Some(done)) => done,
+        Ok(None) => {
+            remember(fd);
+            None
+        }
+        // The thread ends.
+        Err(_) => None,
+    }
+}
+
+/// Remembers the epoll set of a descriptor for the calls that follow.
+#[cold]
+fn remember(fd: i32) {
+    let set = set(fd);
+    let before = LAST_SET.try_with(|last| match last.0.try_borrow_mut() {
+        Ok(mut last) => std::mem::replace(&mut *last, set),
+        Err(_) => set,
+    });
+    drop(before);
+}
+
 /// The epoll set of a descriptor.
 #[inline]
 pub(crate) fn set(fd: i32) -> Option<Arc<Set>> {
@@ -167,6 +245,9 @@ pub(crate) fn put(fd: i32, object: Object) -> bool {
         return false;
     };
     let kind = object.kind();
+    if let Some(number) = object.number() {
+        slot.number.store(number, Ordering::Release);
+    }
     let before = at.replace(object);
     slot.kind.store(kind, Ordering::Release);
     drop(at);

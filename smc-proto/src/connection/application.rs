@@ -17,6 +17,18 @@ impl Connection {
         }
     }
 
+    /// Whether there is free space to put bytes to send into.
+    #[inline]
+    pub(crate) fn has_send_space(&self) -> bool {
+        self.may_send().is_ok() && self.tx.space() > 0
+    }
+
+    /// Whether this side has closed the connection, or it was reset.
+    #[inline]
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self.may_send(), Err(ApiMisuse::Closed | ApiMisuse::Reset))
+    }
+
     /// Sends the next `len` bytes, which the caller has put into
     /// [`Connection::send_space`].
     #[inline]

@@ -5,7 +5,8 @@ use core::hash::Hasher;
 use super::Endpoint;
 use super::Proposed;
 use crate::config::Config;
-use crate::id::{ConnId, GroupId, LinkId};
+use crate::connection::CloseState;
+use crate::id::{ConnId, GroupId, LinkId, NONE};
 use crate::link_group::Role;
 use crate::path::LocalPath;
 use crate::stats::Statistics;
@@ -31,6 +32,23 @@ impl<S: Storage> Endpoint<S> {
         record
             .and_then(|record| record.connection.as_ref())
             .is_some_and(|connection| connection.readable_bytes() > 0)
+    }
+
+    /// What a connection is ready for, by one look-up. `None` if the handle is stale, or the
+    /// connection has no buffers or is lent.
+    #[inline]
+    pub fn readiness(&mut self, conn: ConnId) -> Option<Readiness> {
+        let tables = self.storage.tables();
+        let record = tables.connections.live(conn.index, conn.generation);
+        let record = record.filter(|record| record.group != NONE)?;
+        let connection = record.connection.as_ref()?;
+        Some(Readiness {
+            bytes: connection.readable_bytes() > 0,
+            end_of_stream: connection.is_end_of_stream(),
+            space: connection.has_send_space(),
+            over: connection.is_over(),
+            state: connection.state(),
+        })
     }
 
     /// A link, unless the handle is stale.
@@ -101,6 +119,22 @@ impl<S: Storage> Endpoint<S> {
     pub fn fingerprint<H: Hasher>(&mut self, now: Instant, hasher: &mut H) {
         crate::fingerprint::endpoint(&self.storage.tables(), &self.core.ports, now, hasher);
     }
+}
+
+/// What a connection is ready for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Readiness {
+    /// There are bytes to be read.
+    pub bytes: bool,
+    /// The peer sends no more and everything was read.
+    pub end_of_stream: bool,
+    /// There is room to write.
+    pub space: bool,
+    /// This side has closed the connection, or it was reset.
+    pub over: bool,
+    /// State of the close machine.
+    pub state: CloseState,
 }
 
 /// What a link is and joins.

@@ -50,7 +50,23 @@ impl SmcStream {
         let Some(shard) = self.smc()? else {
             return Ok(None);
         };
-        let (mut state, now) = (shard.lock_for(socket), shard.coarse());
+        let mut state = shard.lock_for(socket);
+        let known = socket.conn().and_then(|conn| state.engine.readiness(conn));
+        if let Some(known) = known {
+            let marked = socket.is_marked();
+            let read_ended = has_peer_ended(known.state) || known.end_of_stream;
+            let readable = known.bytes || known.end_of_stream || known.over;
+            return Ok(Some(PollState {
+                readable: readable || marked && socket.has_urgent_next(),
+                // Without room the engine is to report when there is some.
+                writable: known.space || state.is_writable(socket, shard.coarse()),
+                urgent: marked && socket.has_urgent(),
+                read_ended,
+                ended: read_ended && has_this_ended(known.state),
+                error: false,
+            }));
+        }
+        let now = shard.coarse();
         let mut found = PollState {
             readable: state.is_readable(socket, now),
             writable: state.is_writable(socket, now),
