@@ -165,15 +165,13 @@ impl Stack {
         let driven = shard.clone();
         let end = Arc::new(End::default());
         let ended = end.clone();
-        std::thread::Builder::new()
-            .name("smc-driver".into())
-            .spawn(move || {
-                smc_transport_ism::descriptors::begin_thread();
-                driver::run(&driven);
-                // The devices go before any thread is notified.
-                drop(driven);
-                ended.notify();
-            })?;
+        let thread = std::thread::Builder::new().name("smc-driver".into());
+        smc_transport_ism::descriptors::spawn(thread, move || {
+            driver::run(&driven);
+            // The devices go before any thread is notified.
+            drop(driven);
+            ended.notify();
+        })?;
         Ok(Self {
             handle: Arc::new(Handle {
                 shard,

@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 
 use rustix::io::Result;
 
+use crate::memory::system_calls::Signals;
 use crate::process::Installed;
 
 /// What a program sets for descriptors and threads of this library.
@@ -54,11 +55,22 @@ pub(crate) fn receive<T>(receive: impl FnOnce() -> T) -> Option<T> {
     received
 }
 
-/// Begins a thread of this library.
-pub fn begin_thread() {
-    if let Some(keeper) = KEEPER.get() {
-        (keeper.runs)(true);
-    }
+/// Starts a thread of this library, with all signals blocked: handlers are the program's, and run
+/// in its threads alone.
+///
+/// # Errors
+/// Those of [`std::thread::Builder::spawn`].
+pub fn spawn<T: Send + 'static>(
+    thread: std::thread::Builder,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> std::io::Result<std::thread::JoinHandle<T>> {
+    let _blocked = Signals::block();
+    thread.spawn(|| {
+        if let Some(keeper) = KEEPER.get() {
+            (keeper.runs)(true);
+        }
+        run()
+    })
 }
 
 /// Runs a function that waits in the kernel: what a handler of a signal does meanwhile does not

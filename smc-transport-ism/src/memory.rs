@@ -12,7 +12,7 @@
 
 mod file;
 mod reaper;
-mod system_calls;
+pub(crate) mod system_calls;
 
 pub(crate) use reaper::{Reaper, Reapers};
 

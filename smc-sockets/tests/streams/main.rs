@@ -11,6 +11,7 @@ mod fallback;
 mod options;
 mod policy;
 mod policy_example;
+mod signals;
 mod streams;
 mod urgent;
 mod why;

@@ -18,7 +18,8 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::system_calls::{Signals, leave_descriptors};
+use super::system_calls::leave_descriptors;
+use crate::descriptors;
 
 /// What a file counts at least: each is a mapping.
 const AT_LEAST: usize = 256 << 10;
@@ -152,12 +153,8 @@ impl Reaper {
             return;
         }
         let all = self.all.clone();
-        // A handler of the program's would run on a thread without descriptors.
-        let _blocked = Signals::block();
-        let thread = std::thread::Builder::new()
-            .name("smc-reaper".into())
-            .stack_size(64 << 10)
-            .spawn(move || all.run(uid));
+        let thread = std::thread::Builder::new().name("smc-reaper".into());
+        let thread = descriptors::spawn(thread.stack_size(64 << 10), move || all.run(uid));
         // Without a thread they wait for the next one, and are counted.
         if thread.is_ok() {
             pending.has_thread = true;

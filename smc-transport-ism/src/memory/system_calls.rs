@@ -11,10 +11,10 @@ pub(super) fn leave_descriptors() {
 
 /// Signals of the calling thread as they were, until dropped; a thread that is started
 /// meanwhile has all of them blocked.
-pub(super) struct Signals(libc::sigset_t);
+pub(crate) struct Signals(libc::sigset_t);
 
 impl Signals {
-    pub(super) fn block() -> Self {
+    pub(crate) fn block() -> Self {
         // SAFETY: both sets are this function's own, and valid in any content.
         unsafe {
             let mut all: libc::sigset_t = std::mem::zeroed();
