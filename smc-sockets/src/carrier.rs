@@ -31,7 +31,7 @@ pub struct WhyTcp {
 /// An end of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
-    /// This side.
+    /// Decided by this side.
     Here,
     /// The other one.
     Peer,

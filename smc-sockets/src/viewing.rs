@@ -93,7 +93,7 @@ impl Row {
         }
     }
 
-    /// It is known what carries a connection.
+    /// Publishes a connection once it is known what carries it.
     pub(crate) fn decided(&self, tcp: &TcpStream, carrier: &Carrier, role: Role) {
         let Some(publisher) = publisher() else {
             return;

@@ -25,9 +25,9 @@ pub enum Role {
     /// Not known.
     #[default]
     Unknown,
-    /// It connected.
+    /// The process connected.
     Client,
-    /// It accepted.
+    /// The process accepted.
     Server,
 }
 
@@ -41,7 +41,7 @@ pub mod state {
     pub const CLOSED: u8 = 7;
     /// A listener.
     pub const LISTEN: u8 = 10;
-    /// This side is done, nothing from the peer yet.
+    /// Closed by this side, nothing from the peer yet.
     pub const PEER_CLOSE_WAIT_1: u8 = 20;
     /// Both sides are done writing, the peer has not closed.
     pub const PEER_CLOSE_WAIT_2: u8 = 21;
@@ -51,9 +51,9 @@ pub mod state {
     pub const APP_CLOSE_WAIT_2: u8 = 23;
     /// The peer closed, the application has not.
     pub const APP_FIN_CLOSE_WAIT: u8 = 24;
-    /// This side closed second, the peer has not.
+    /// Closed by this side after the peer; not acknowledged yet.
     pub const PEER_FIN_CLOSE_WAIT: u8 = 25;
-    /// This side aborted and waits for the peer's abort.
+    /// Aborted by this side, which waits for the peer's abort.
     pub const PEER_ABORT_WAIT: u8 = 26;
     /// The peer aborted.
     pub const PROCESS_ABORT: u8 = 27;

@@ -98,9 +98,9 @@ pub(crate) mod key {
 /// Which side of a connection a process was.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Side {
-    /// It connected.
+    /// The process connected.
     Client,
-    /// It accepted.
+    /// The process accepted.
     Server,
 }
 
@@ -176,7 +176,7 @@ pub struct Statistics {
     pub smc_r: Traffic,
     /// TCP connections as client and as server.
     pub tcp: [u64; 2],
-    /// The same by reason; fewer in a process with many reasons.
+    /// Fallbacks by reason; fewer in a process with many reasons.
     pub fallbacks: Vec<Fallback>,
     /// Handshakes that failed where no fallback was left, as client and as server.
     pub handshake_errors: [u64; 2],

@@ -11,7 +11,7 @@ pub struct StatsArguments {
     /// Count from now on: what there is now is kept in the user's state directory.
     #[arg(long, conflicts_with = "absolute")]
     pub reset: bool,
-    /// This process alone.
+    /// Statistics of one process alone.
     #[arg(short, long, value_name = "PID", conflicts_with = "reset")]
     pub process: Option<u32>,
     /// One JSON object, with the keys of smcr stats and smcd stats.

@@ -68,7 +68,7 @@ pub(crate) fn shares_memory() -> bool {
     rustix::process::getpid().as_raw_pid() != pid()
 }
 
-/// This process is a child made by `fork`.
+/// Notes that `fork` made this process.
 pub(crate) fn forked() {
     PID.store(rustix::process::getpid().as_raw_pid(), Ordering::Relaxed);
     super::hidden::forked();

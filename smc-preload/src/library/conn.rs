@@ -27,7 +27,7 @@ use super::{config, errno, report, stats};
 /// How far a connection is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Phase {
-    /// It is not decided yet what carries it.
+    /// Not decided yet what carries the connection.
     Pending,
     /// SMC carries it.
     Smc,
@@ -35,7 +35,7 @@ pub(crate) enum Phase {
     Opening,
     /// TCP carries it; descriptors have no entry any more.
     Plain,
-    /// It was not made.
+    /// The connection was not made.
     Failed,
 }
 
@@ -79,7 +79,7 @@ pub(crate) struct Conn {
 
 /// How a connection comes about.
 enum Pending {
-    /// This side has begun.
+    /// A connection that this side began.
     Connect(Box<Connecting>),
     /// The other side has; this one begins when it is first used.
     Accept(Box<Accepting>),
@@ -103,7 +103,7 @@ impl Pending {
 
 /// What a call on a connection does.
 pub(crate) enum Outcome<T> {
-    /// It was done, or failed.
+    /// The call was done, or failed.
     Done(Result<T, Errno>),
     /// The kernel does it: TCP carries the connection.
     Kernel,
@@ -230,7 +230,7 @@ impl Conn {
         lock(&self.fds).len() > 1
     }
 
-    /// It is registered in an epoll set.
+    /// Notes that the connection is registered in an epoll set.
     pub(crate) fn is_registered(&self, set: &Arc<Set>, token: usize) {
         lock(&self.registered).push((Arc::downgrade(set), token));
     }

@@ -15,7 +15,7 @@ use super::{config, errno, hidden, real, stats};
 
 /// What connect(2) does.
 pub(crate) enum Connects {
-    /// It returns this.
+    /// The library has done the call, and it returns this.
     Done(Result<(), Errno>),
     /// The kernel connects, or returns how that went.
     Kernel,

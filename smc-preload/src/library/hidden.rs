@@ -119,7 +119,7 @@ fn receive(run: &mut dyn FnMut()) {
 /// Makes a descriptor at one of the library's numbers.
 ///
 /// # Errors
-/// Those of the function; [`Errno::MFILE`] if there is no room.
+/// Errors of the function; [`Errno::MFILE`] if there is no room.
 pub(crate) fn keep(make: impl FnOnce() -> Result<OwnedFd, Errno>) -> Result<OwnedFd, Errno> {
     place(least, |number| {
         let low = make()?;

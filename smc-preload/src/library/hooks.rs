@@ -74,7 +74,7 @@ fn returned(result: Result<usize, Errno>) -> isize {
     }
 }
 
-/// As [`returned`], of functions that return an `int`.
+/// Result of a function of libc, by the rule of [`returned`]: of functions that return an `int`.
 #[inline]
 fn status(result: Result<i32, Errno>) -> i32 {
     match result {

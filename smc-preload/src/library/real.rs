@@ -129,7 +129,7 @@ pub(crate) fn fdopen(fd: c_int, mode: *const c_char) -> *mut libc::FILE {
 /// Opens a stream anew: `freopen`.
 ///
 /// # Safety
-/// As freopen(3) asks.
+/// The arguments are those that freopen(3) demands.
 pub(crate) unsafe fn freopen(
     path: *const c_char,
     mode: *const c_char,

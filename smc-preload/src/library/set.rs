@@ -97,7 +97,7 @@ struct State {
 struct Registered {
     conn: Arc<Conn>,
     fd: i32,
-    /// As the program asked: 0 when it is disarmed or removed.
+    /// Events that the program asked for: 0 when it is disarmed or removed.
     events: u32,
     data: u64,
     /// The program has it in the set.
@@ -139,7 +139,7 @@ impl Set {
     /// The set of a descriptor, from now on one with connections.
     ///
     /// # Errors
-    /// It is no epoll set.
+    /// The descriptor is no epoll set.
     fn of(epoll: i32, fd: i32) -> Result<Arc<Self>, Errno> {
         // That of a parent is of no use here.
         if let Some(set) = table::set(epoll).filter(|set| set.pid == config::pid()) {
@@ -292,7 +292,7 @@ impl Set {
         }
     }
 
-    /// It is decided what carries a connection.
+    /// Notes that it is decided what carries a connection.
     pub(crate) fn decided(&self, token: usize, conn: u64) {
         let mut state = lock(&self.state);
         if state.is_of(token, conn) {

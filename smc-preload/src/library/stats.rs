@@ -35,7 +35,7 @@ pub(crate) fn start() {
     }
 }
 
-/// This process has no counters of its own yet.
+/// Claims counters for the process that `fork` made.
 pub(crate) fn forked() {
     let Some(table) = TABLE.get() else {
         return;
@@ -50,7 +50,7 @@ pub(crate) fn forked() {
     CLAIMED.store(table.claim(name.trim_ascii_end()) + 1, Ordering::Relaxed);
 }
 
-/// It is decided what carries a connection.
+/// Counts a connection of which it is decided what carries it.
 pub(crate) fn decided(carrier: &Carrier) {
     let Some(counter) = counter() else {
         return;

@@ -105,7 +105,7 @@ unsafe fn slice<'a>(at: *const c_void, len: size_t) -> &'a [u8] {
 /// Reads into several pieces of memory.
 ///
 /// # Safety
-/// As readv(2) asks.
+/// The arguments are those that readv(2) demands.
 unsafe fn read_several(
     fd: c_int,
     into: *const iovec,
@@ -144,7 +144,7 @@ unsafe fn read_several(
 /// Writes several pieces of memory.
 ///
 /// # Safety
-/// As writev(2) asks.
+/// The arguments are those that writev(2) demands.
 unsafe fn write_several(
     fd: c_int,
     bytes: *const iovec,
@@ -440,7 +440,7 @@ pub(super) unsafe extern "C-unwind" fn sendto(
 /// Whether a message passes on a descriptor of an SMC connection.
 ///
 /// # Safety
-/// As sendmsg(2) asks.
+/// The arguments are those that sendmsg(2) demands.
 unsafe fn passes_connection(message: *const msghdr) -> bool {
     if is_nowhere(message, 1) {
         return false;

@@ -91,7 +91,7 @@ pub(super) unsafe extern "C-unwind" fn close_range(
 /// Closes a range, or marks it, but for the descriptors of the library.
 ///
 /// # Safety
-/// As close_range(2) asks.
+/// The arguments are those that close_range(2) demands.
 unsafe fn close_around(first: c_uint, last: c_uint, flags: c_int) -> c_int {
     let mut from = first;
     while let Some(hidden) = table::next_hidden(from, last).filter(|_| from <= last) {
@@ -231,7 +231,7 @@ fn after_control(fd: c_int, command: c_int, result: c_int) {
 /// fcntl(2) of the library: its duplicates are hidden.
 ///
 /// # Safety
-/// As fcntl(2) asks.
+/// The arguments are those that fcntl(2) demands.
 unsafe fn own_control(fd: c_int, command: c_int, argument: c_long) -> c_int {
     if command != libc::F_DUPFD_CLOEXEC || !config::is_active() {
         // SAFETY: as the caller's.

@@ -43,7 +43,7 @@ unsafe extern "C-unwind" fn syscall(
 /// The hook of a call, if it has one; `None` if the kernel does it.
 ///
 /// # Safety
-/// As the call asks.
+/// The arguments are those that the call demands.
 #[inline]
 unsafe fn hooked(number: c_long, arguments: [c_long; 6]) -> Option<c_long> {
     let [a, b, c, d, e, f] = arguments;
@@ -93,7 +93,7 @@ unsafe fn hooked(number: c_long, arguments: [c_long; 6]) -> Option<c_long> {
 /// The hook of a call on a descriptor that has an entry.
 ///
 /// # Safety
-/// As the call asks.
+/// The arguments are those that the call demands.
 unsafe fn of_served(number: c_long, [a, b, c, d, e, f]: [c_long; 6]) -> Option<c_long> {
     let fd = int(a);
     // SAFETY: as the caller's, for all of these.

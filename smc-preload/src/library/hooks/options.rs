@@ -14,7 +14,7 @@ use crate::library::{errno, real};
 /// Answers an option with an integer, of which the caller may take less.
 ///
 /// # Safety
-/// As getsockopt(2) asks.
+/// The arguments are those that getsockopt(2) demands.
 unsafe fn answer(bytes: &[u8], value: *mut c_void, len: *mut socklen_t) -> Result<i32, Errno> {
     if value.is_null() || len.is_null() {
         return Err(Errno::FAULT);

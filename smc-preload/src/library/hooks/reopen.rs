@@ -54,7 +54,7 @@ fn flags(mode: &[u8]) -> Option<(c_int, c_int)> {
 /// Has a stream over a connection be one over a file, under the same number.
 ///
 /// # Safety
-/// As freopen(3) asks.
+/// The arguments are those that freopen(3) demands.
 unsafe fn replace(path: *const c_char, mode: *const c_char, stream: *mut FILE, fd: c_int) -> bool {
     // SAFETY: the mode is a C string.
     let mode = unsafe { std::ffi::CStr::from_ptr(mode) }.to_bytes();

@@ -98,7 +98,7 @@ enum Kind {
 /// Executes a program with arguments up to a null pointer.
 ///
 /// # Safety
-/// As execl(3) asks.
+/// The arguments are those that execl(3) demands.
 unsafe fn execute(
     kind: Kind,
     path: *const c_char,

@@ -18,7 +18,7 @@ fn millis(timeout: c_int) -> Option<Duration> {
 /// A time of the caller, without end if null.
 ///
 /// # Safety
-/// It is null or readable.
+/// The pointer is null or readable.
 unsafe fn time_of(time: *const timespec) -> Result<Option<Duration>, Errno> {
     // SAFETY: as the caller's.
     let Some(time) = (unsafe { time.as_ref() }) else {
@@ -72,7 +72,7 @@ pub(super) unsafe extern "C-unwind" fn epoll_ctl(
 /// Waits in a set with connections.
 ///
 /// # Safety
-/// As epoll_pwait(2) asks.
+/// The arguments are those that epoll_pwait(2) demands.
 unsafe fn wait(
     epoll: c_int,
     events: *mut epoll_event,
@@ -217,7 +217,7 @@ pub(super) unsafe extern "C-unwind" fn epoll_pwait2(
 /// Waits for descriptors of which some have entries.
 ///
 /// # Safety
-/// As ppoll(2) asks.
+/// The arguments are those that ppoll(2) demands.
 unsafe fn polls(
     fds: *mut pollfd,
     count: nfds_t,
@@ -357,7 +357,7 @@ impl Sets {
 /// Whether any descriptor of these sets has an entry.
 ///
 /// # Safety
-/// As pselect(2) asks.
+/// The arguments are those that pselect(2) demands.
 pub(super) unsafe fn concerns(count: c_int, sets: Sets) -> bool {
     let Ok(count) = usize::try_from(count) else {
         return false;
@@ -373,7 +373,7 @@ pub(super) unsafe fn concerns(count: c_int, sets: Sets) -> bool {
 /// Waits for the descriptors of sets if some of them have entries.
 ///
 /// # Safety
-/// As pselect(2) asks.
+/// The arguments are those that pselect(2) demands.
 unsafe fn selects(
     count: c_int,
     sets: Sets,
