@@ -16,20 +16,27 @@ pub struct Possessions {
     pub dmb_mappings: usize,
     /// Threads.
     pub threads: usize,
-    /// Bytes of shared memory charged to its cgroup.
+    /// Bytes of shared memory charged to its cgroup, but for those of its view.
     pub charged: u64,
+    /// Bytes of its view (`smc_view`) that it has used. Rows are used again, and stay.
+    pub view: u64,
 }
+
+/// Most bytes of a view: it has so many rows, whatever peers do.
+const VIEW: u64 = 10 << 20;
 
 impl Possessions {
     pub(crate) fn of(pid: u32, charged: u64) -> io::Result<Self> {
         let count =
             |of: &str| fs::read_dir(format!("/proc/{pid}/{of}")).map(|entries| entries.count());
         let maps = fs::read_to_string(format!("/proc/{pid}/maps"))?;
+        let view = view(&fs::read_to_string(format!("/proc/{pid}/smaps"))?);
         Ok(Self {
             descriptors: count("fd")?,
             dmb_mappings: maps.matches("memfd:smc-d").count(),
             threads: count("task")?,
-            charged,
+            charged: charged.saturating_sub(view),
+            view,
         })
     }
 
@@ -40,5 +47,18 @@ impl Possessions {
             && self.dmb_mappings <= before.dmb_mappings
             && self.threads <= before.threads
             && self.charged <= before.charged + slack
+            && self.view <= VIEW
     }
+}
+
+/// Bytes in use of the mapping of a view, by the lines of `smaps`.
+fn view(smaps: &str) -> u64 {
+    let mapping = smaps
+        .lines()
+        .skip_while(|line| !line.contains("memfd:smc-view"));
+    let size = mapping.skip(1).find_map(|line| line.strip_prefix("Rss:"));
+    let size = size.and_then(|size| size.trim().strip_suffix(" kB"));
+    size.map_or(0, |size| {
+        1024 * size.parse::<u64>().expect("a number of kB")
+    })
 }
