@@ -138,8 +138,14 @@ async fn connects_without_descriptors(stack: &Stack, address: &str) -> bool {
 }
 
 fn limited(role: &str, address: &str) -> Child {
-    let mut command = Command::new(std::env::current_exe().unwrap());
+    // Without what the test run has inherited.
+    let mut command = Command::new("sh");
     command
+        .args([
+            "-c",
+            "exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-; exec \"$0\" \"$@\"",
+        ])
+        .arg(std::env::current_exe().unwrap())
         .args(["process", "--exact", "--nocapture"])
         .env(ROLE, role)
         .env(ADDRESS, address)
