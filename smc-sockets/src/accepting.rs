@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Instant;
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags};
+use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use smc_transport_ism::shared::pairing;
 
@@ -221,12 +221,11 @@ impl Accepting {
         }
         let stack = self.stack.current()?;
         let tcp = self.tcp.try_clone()?;
-        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let single = Arc::new(Single {
             port: tcp.local_addr()?.port(),
             asked: stack.shard().asking.marks().and(Err(NotAsked::TooLate)),
             outcome: Mutex::new(Outcome::NotYet),
-            decided: descriptors::keep(|| rustix::event::eventfd(0, flags))?,
+            decided: descriptors::eventfd(0)?,
             stack,
         });
         self.has_begun.store(true, Ordering::Relaxed);

@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use rustix::event::EventfdFlags;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
@@ -128,8 +127,7 @@ impl Listening {
     ) -> io::Result<Self> {
         tcp.set_nonblocking(true)?;
         let port = tcp.local_addr()?.port();
-        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        let ready = descriptors::keep(|| rustix::event::eventfd(0, flags))?;
+        let ready = descriptors::eventfd(0)?;
         let watched = descriptors::keep(|| epoll::create(epoll::CreateFlags::CLOEXEC))?;
         let data = EventData::new_u64(0);
         epoll::add(&watched, &ready, data, EventFlags::IN)?;

@@ -14,7 +14,6 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
-use rustix::event::EventfdFlags;
 use smc_proto::event::CloseReason;
 use smc_proto::id::ConnId;
 use smc_proto::version::Technology;
@@ -310,8 +309,7 @@ impl Socket {
         if let Some(eventfd_of_decision) = self.eventfd_of_decision.get() {
             return Ok(eventfd_of_decision.as_fd());
         }
-        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        let new = descriptors::keep(|| rustix::event::eventfd(0, flags))?;
+        let new = descriptors::eventfd(0)?;
         Ok(self.eventfd_of_decision.get_or_init(|| new).as_fd())
     }
 

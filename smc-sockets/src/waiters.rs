@@ -23,8 +23,6 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
-use rustix::event::EventfdFlags;
-
 use crate::descriptors;
 use crate::waiting::Direction;
 
@@ -302,12 +300,11 @@ impl Watch {
 
 impl ReadyList {
     pub(crate) fn new() -> io::Result<Self> {
-        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         Ok(Self {
             listed: Mutex::default(),
             asleep: AtomicBool::new(false),
             raised: AtomicBool::new(false),
-            event: descriptors::keep(|| rustix::event::eventfd(0, flags))?,
+            event: descriptors::eventfd(0)?,
         })
     }
 

@@ -5,6 +5,7 @@
 
 use std::os::fd::OwnedFd;
 
+use rustix::event::EventfdFlags;
 use rustix::io::Result;
 
 use crate::memory::system_calls::Signals;
@@ -45,6 +46,15 @@ pub fn keep(make: impl FnOnce() -> Result<OwnedFd>) -> Result<OwnedFd> {
     })
 }
 
+/// Makes an eventfd that begins at a count, whose calls do not wait and which exec closes.
+///
+/// # Errors
+/// Errors of [`keep`] and of eventfd(2).
+pub fn eventfd(count: u32) -> Result<OwnedFd> {
+    let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+    keep(|| rustix::event::eventfd(count, flags))
+}
+
 /// Receives what may have descriptors with it.
 pub(crate) fn receive<T>(receive: impl FnOnce() -> T) -> Option<T> {
     let Some(keeper) = KEEPER.get() else {
@@ -59,7 +69,7 @@ pub(crate) fn receive<T>(receive: impl FnOnce() -> T) -> Option<T> {
 /// in its threads alone.
 ///
 /// # Errors
-/// Those of [`std::thread::Builder::spawn`].
+/// Errors of [`std::thread::Builder::spawn`].
 pub fn spawn<T: Send + 'static>(
     thread: std::thread::Builder,
     run: impl FnOnce() -> T + Send + 'static,

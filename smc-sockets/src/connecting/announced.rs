@@ -14,7 +14,6 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustix::event::EventfdFlags;
 use smc_proto::id::ConnId;
 use smc_transport_ism::shared::pairing::{self, Call, Grace, Outcome, PairingTimeouts, Progress};
 
@@ -273,9 +272,7 @@ impl Attempt {
 
 /// A descriptor that is readable once it is decided what carries a connection.
 pub(super) fn notification() -> io::Result<Arc<OwnedFd>> {
-    let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-    let made = descriptors::keep(|| rustix::event::eventfd(0, flags))?;
-    Ok(Arc::new(made))
+    Ok(Arc::new(descriptors::eventfd(0)?))
 }
 
 /// The TCP socket of a connection that the endpoint has forgotten; another thread may still hold

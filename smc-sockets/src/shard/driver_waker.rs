@@ -4,8 +4,6 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::event::EventfdFlags;
-
 use crate::descriptors;
 
 /// Wakes the driver thread, and has it accept connections.
@@ -17,9 +15,8 @@ pub(crate) struct DriverWaker {
 
 impl DriverWaker {
     pub(super) fn new() -> io::Result<Self> {
-        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         Ok(Self {
-            event: descriptors::keep(|| rustix::event::eventfd(0, flags))?,
+            event: descriptors::eventfd(0)?,
             accepts: AtomicBool::new(false),
         })
     }

@@ -6,8 +6,6 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::event::EventfdFlags;
-
 use super::SmcStream;
 use smc_view::Role;
 
@@ -113,8 +111,7 @@ impl From<OwnedFd> for SmcStream {
 }
 
 fn always_ready() -> io::Result<OwnedFd> {
-    let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-    Ok(descriptors::keep(|| rustix::event::eventfd(1, flags))?)
+    Ok(descriptors::eventfd(1)?)
 }
 
 /// The descriptor of [`AsFd`].
