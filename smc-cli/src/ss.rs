@@ -9,11 +9,11 @@ use std::io::Write;
 use std::thread;
 use std::time::Duration;
 
+use smc_view::state;
+
 use crate::cli::SsArguments;
 use crate::output::Failure;
 use row::{Columns, Mode, Row};
-
-use smc_view::state;
 
 /// Shows the connections, once or again and again.
 ///

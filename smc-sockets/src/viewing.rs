@@ -114,7 +114,8 @@ impl Row {
         self.row.get_or_init(|| {
             // Once for a connection.
             if let Carrier::Tcp(why) = carrier {
-                publisher.fell_back(side(role), foremost(why));
+                let (own, peer) = reasons(why);
+                publisher.fell_back(side(role), smc_view::deciding_code(own, peer));
             }
             self.state.store(row.state, Ordering::Relaxed);
             publisher.connection(&row)
@@ -207,25 +208,26 @@ pub(crate) struct Known {
     pub(crate) stack: u32,
 }
 
+/// The address of an end that has none.
+const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+
 /// The row of a listener.
 pub(crate) fn listener(address: SocketAddr, fd: impl std::os::fd::AsFd) -> Option<ConnectionRow> {
-    let none = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
     publisher()?.connection(&Connection {
         state: state::LISTEN,
         role: Role::Server,
         inode: inode(fd),
-        ..Connection::new(address, none)
+        ..Connection::new(address, NOWHERE)
     })
 }
 
 /// What the kernel knows of a connection.
 fn basis(tcp: &TcpStream, role: Role) -> Connection {
-    let none = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
     let (local, peer) = (tcp.local_addr(), tcp.peer_addr());
     Connection {
         role,
         inode: inode(tcp),
-        ..Connection::new(local.unwrap_or(none), peer.unwrap_or(none))
+        ..Connection::new(local.unwrap_or(NOWHERE), peer.unwrap_or(NOWHERE))
     }
 }
 
@@ -275,12 +277,6 @@ fn reasons(why: &WhyTcp) -> (u32, u32) {
     let reason = why.reason();
     let peer = reason.peer_diagnosis.map_or(0, |code| code.0);
     (reason.code.0, peer)
-}
-
-/// The code that says most.
-fn foremost(why: &WhyTcp) -> u32 {
-    let (own, peer) = reasons(why);
-    if peer == 0 { own } else { peer }
 }
 
 /// The kernel's number of a state.

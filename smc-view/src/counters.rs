@@ -29,7 +29,7 @@ pub(crate) struct Counters {
     /// Times a write found no room.
     pub(crate) full: AtomicU64,
     /// When the connection had got as far as `written` to `messages` say.
-    pub(crate) looked: AtomicU64,
+    pub(crate) progress_time: AtomicU64,
 }
 
 /// Totals of a process: of connections that have ended, and of what is counted once.
@@ -111,7 +111,12 @@ impl Counters {
         let alone = [&self.sent, &self.received];
         let sizes = self.sent_sizes.iter().chain(&self.received_sizes);
         let progress = [&self.written, &self.completed, &self.peer_consumed];
-        let others = [&self.arrived, &self.messages, &self.full, &self.looked];
+        let others = [
+            &self.arrived,
+            &self.messages,
+            &self.full,
+            &self.progress_time,
+        ];
         alone.into_iter().chain(sizes).chain(progress).chain(others)
     }
 

@@ -25,6 +25,7 @@ mod read;
 mod record;
 mod sentence;
 mod statistics;
+mod text;
 
 pub use memory::{Access, Atomics, Memory};
 pub use publish::{ConnectionRow, GroupRow, LinkRow, Publisher, StackRow};
@@ -33,7 +34,8 @@ pub use record::{
     Connection, GroupRecord, LinkRecord, Name, Progress, Role, StackRecord, Technology, state,
 };
 pub use sentence::{Sentence, key_of};
-pub use statistics::{Extra, Fallback, KEYS, Side, Statistics, Traffic};
+pub use statistics::{Extra, Fallback, KEYS, Side, Statistics, Traffic, deciding_code};
+pub use text::printable;
 
 #[cfg(test)]
 mod tests;

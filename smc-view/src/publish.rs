@@ -318,7 +318,7 @@ impl ConnectionRow {
             (&counters.peer_consumed, progress.peer_consumed),
             (&counters.arrived, progress.arrived),
             (&counters.messages, progress.messages),
-            (&counters.looked, progress.at),
+            (&counters.progress_time, progress.at),
         ] {
             counter.store(value, Ordering::Relaxed);
         }

@@ -81,9 +81,7 @@ fn views(root: &Path) -> impl Iterator<Item = View> {
 }
 
 fn printable(name: &[u8]) -> String {
-    let name = String::from_utf8_lossy(name.trim_ascii_end());
-    let name = name.chars().map(|c| if c.is_control() { '?' } else { c });
-    name.collect()
+    crate::text::printable(name.trim_ascii_end())
 }
 
 /// What one process publishes, mapped for reading.
@@ -235,7 +233,7 @@ impl Counted {
                 peer_consumed: load(&counters.peer_consumed),
                 arrived: load(&counters.arrived),
                 messages: load(&counters.messages),
-                at: load(&counters.looked),
+                at: load(&counters.progress_time),
             },
             full: load(&counters.full),
         }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use crate::layout::{CONNECTION_WORDS, GROUP_WORDS, LINK_WORDS, STACK_WORDS};
+use crate::text::printable;
 
 /// What carries a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -79,9 +80,7 @@ impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bytes = self.0.split(|byte| *byte == 0).next().unwrap_or_default();
         // It is of another process: nothing in it controls a terminal.
-        let text = String::from_utf8_lossy(bytes);
-        let text = text.chars().map(|c| if c.is_control() { '?' } else { c });
-        f.pad(&text.collect::<String>())
+        f.pad(&printable(bytes))
     }
 }
 

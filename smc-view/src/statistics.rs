@@ -156,6 +156,12 @@ impl Traffic {
     }
 }
 
+/// The code that says why a connection is TCP: the peer's, unless it sent none (0).
+#[must_use]
+pub const fn deciding_code(own: u32, peer: u32) -> u32 {
+    if peer == 0 { own } else { peer }
+}
+
 /// TCP connections for a reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fallback {

@@ -2,15 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::row::{Mode, Row, state_name};
+use super::row::{Row, state_name};
 
 /// The object of a connection.
 pub(super) fn of(row: &Row) -> Value {
-    let reasons = match row.mode {
-        Mode::Tcp(own, 0) => Some(format!("0x{own:08x}")),
-        Mode::Tcp(own, peer) => Some(format!("0x{own:08x}/0x{peer:08x}")),
-        _ => None,
-    };
     let mut object = json!({
         "state": state_name(row.state),
         "uid": row.uid,
@@ -26,7 +21,7 @@ pub(super) fn of(row: &Row) -> Value {
     if row.peer.port() != 0 {
         map.insert("peer".into(), json!(row.peer));
     }
-    if let Some(reasons) = reasons {
+    if let Some(reasons) = row.reasons() {
         map.insert("reason".into(), json!(reasons));
         if let Some((why, remedy)) = row.why() {
             map.insert("why".into(), json!(why));

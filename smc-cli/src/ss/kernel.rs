@@ -114,7 +114,6 @@ fn record(message: &[u8]) -> Option<Row> {
         owner: None,
         sentence: None,
         bytes: None,
-        at: 0,
     };
     let mut rest = message.get(RECORD..).unwrap_or_default();
     while let Some(length) = u16_at(rest, 0).map(usize::from) {
@@ -198,13 +197,10 @@ fn address(message: &[u8], at: usize) -> Option<IpAddr> {
     })
 }
 
-/// Text up to its end, without anything that a terminal would act on.
+/// Text up to its first zero byte, without anything that a terminal would act on.
 fn text(bytes: &[u8]) -> String {
     let bytes = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
-    let text = String::from_utf8_lossy(bytes);
-    text.chars()
-        .map(|c| if c.is_control() { '?' } else { c })
-        .collect()
+    smc_view::printable(bytes)
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {

@@ -47,7 +47,6 @@ fn row(found: &Found, links: &[LinkRecord], at: &Connection, counted: &Counted) 
         owner: Some((found.process, found.program.clone())),
         sentence: found.view.sentence(at.sentence),
         bytes: is_smc.then_some([counted.sent, counted.received]),
-        at: counted.progress.at,
     }
 }
 

@@ -119,10 +119,8 @@ pub struct Row {
     pub owner: Option<(u32, String)>,
     /// What the program says about why it is TCP.
     pub sentence: Option<String>,
-    /// Bytes that the program sent and received, if somebody counts.
+    /// Bytes that the program sent and received, if they are counted.
     pub bytes: Option<[u64; 2]>,
-    /// Nanoseconds since 1970 at which cursors were published, or 0.
-    pub at: u64,
 }
 
 /// The name of a state, as `smcss` has it.
@@ -168,13 +166,23 @@ impl Row {
         }
     }
 
+    /// The codes of why it is TCP, if it is: of this side, and of the peer if it sent one.
+    #[must_use]
+    pub fn reasons(&self) -> Option<String> {
+        match self.mode {
+            Mode::Tcp(own, 0) => Some(format!("0x{own:08x}")),
+            Mode::Tcp(own, peer) => Some(format!("0x{own:08x}/0x{peer:08x}")),
+            _ => None,
+        }
+    }
+
     /// Why it is TCP and what to do, in words, if it is.
     #[must_use]
     pub fn why(&self) -> Option<(String, &'static str)> {
         let Mode::Tcp(own, peer) = self.mode else {
             return None;
         };
-        let code = DiagnosisCode(if peer == 0 { own } else { peer });
+        let code = DiagnosisCode(smc_view::deciding_code(own, peer));
         let sentence = self.sentence.clone();
         let sentence = sentence.unwrap_or_else(|| code.sentence().to_owned());
         Some((sentence, code.remedy()))
@@ -241,12 +249,8 @@ impl Columns {
         if row.state == state::CLOSED {
             return;
         }
-        if let Mode::Tcp(own, peer) = row.mode {
-            let _ = write!(line, "TCP 0x{own:08x}");
-            if peer != 0 {
-                let _ = write!(line, "/0x{peer:08x}");
-            }
-            line.push(' ');
+        if let Some(reasons) = row.reasons() {
+            let _ = write!(line, "TCP {reasons} ");
             return;
         }
         let _ = write!(line, "{:>4} ", row.mode_name());
@@ -294,8 +298,9 @@ impl Columns {
 
 impl Details {
     fn write(&self, shut: [bool; 2], line: &mut String) {
-        let mark = |is_shut, letter| if is_shut { letter } else { ['R', 'W'] };
-        let (reads, writes) = (mark(shut[0], ['<', '<'])[0], mark(shut[1], ['>', '>'])[1]);
+        let [no_reads, no_writes] = shut;
+        let reads = if no_reads { '<' } else { 'R' };
+        let writes = if no_writes { '>' } else { 'W' };
         let _ = write!(line, " {reads}-{writes}  {:08x} ", self.token);
         for size in self.buffers {
             let _ = write!(line, "{size:08x} ");
