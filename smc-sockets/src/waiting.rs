@@ -1,8 +1,8 @@
-//! How a thread waits for a connection: it looks for a while, as long as that has paid
-//! lately, then sleeps.
+//! How a thread waits for a connection: it polls for a while, as long as that has paid lately,
+//! then waits in the kernel.
 //!
-//! The first thread that waits does so at the peers' futex words and is woken by them; it tells the
-//! others, which sleep at their connections'.
+//! The first thread that waits does so at the peers' futex words and is woken by them; it notifies
+//! the others, which wait at those of their connections.
 
 use std::io;
 use std::sync::Arc;

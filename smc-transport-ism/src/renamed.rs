@@ -120,7 +120,7 @@ impl FutexWords {
     /// Old name of [`FutexWords::wait`].
     ///
     /// # Errors
-    /// Those of [`FutexWords::wait`].
+    /// Errors of [`FutexWords::wait`].
     #[deprecated(note = "renamed to `wait`")]
     pub fn sleep(
         &self,

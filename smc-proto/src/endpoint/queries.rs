@@ -131,7 +131,7 @@ pub struct Readiness {
     pub end_of_stream: bool,
     /// There is room to write.
     pub space: bool,
-    /// This side has closed the connection, or it was reset.
+    /// Whether this side has closed the connection, or it was reset.
     pub over: bool,
     /// State of the close machine.
     pub state: CloseState,

@@ -172,7 +172,7 @@ pub(super) enum Arrival {
     },
     /// A message that concerns the channel alone.
     Inner,
-    /// This side was parked, and the peer rang.
+    /// The peer rang while this side was parked.
     Wake,
     Nothing,
     /// The peer has gone.

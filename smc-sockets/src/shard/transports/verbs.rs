@@ -63,7 +63,7 @@ pub(crate) struct Rnics<R: Rnic> {
 }
 
 impl<R: Rnic> Rnics<R> {
-    /// As many RNICs of a list as an endpoint can have.
+    /// RNICs of a list, at most as many as an endpoint can have.
     pub(crate) fn new(rnics: Vec<R>, mut surroundings: Surroundings) -> io::Result<Self> {
         let mut binding = Binding::new()?;
         // Those of shared memory have their numbers from the same series.
