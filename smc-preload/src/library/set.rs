@@ -13,15 +13,19 @@
 //! set under numbers that begin with random bits: their events are taken out before the program
 //! sees any.
 
+mod registered;
+
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-use libc::{EPOLLERR, EPOLLET, EPOLLHUP, EPOLLONESHOT, epoll_event, sigset_t};
+use libc::{EPOLLERR, EPOLLHUP, epoll_event, sigset_t};
 use rustix::event::EventfdFlags;
 use rustix::io::Errno;
 use smc_sockets::{EventLoop, Ready, Wait};
 use std::os::fd::{AsRawFd, OwnedFd};
+
+use registered::Registered;
 
 use super::conn::{Conn, Phase, lock};
 use super::poll::{SIGNALS, number};
@@ -93,26 +97,6 @@ struct State {
     /// ones begin.
     has_early_waiters: bool,
 }
-
-struct Registered {
-    conn: Arc<Conn>,
-    fd: i32,
-    /// Events that the program asked for: 0 when it is disarmed or removed.
-    events: u32,
-    data: u64,
-    /// The program has it in the set.
-    is_in: bool,
-    /// In the list of those that may have events.
-    is_active: bool,
-    /// Something happened since it was last reported.
-    has_news: bool,
-    /// The loop lists it.
-    is_driven: bool,
-    /// The kernel's set has what is polled while it is pending.
-    is_pending: bool,
-}
-
-const NONE: u32 = u32::MAX;
 
 impl Set {
     fn new(fd: i32) -> Self {
@@ -205,13 +189,12 @@ impl Set {
         let is_in = known.is_some_and(|at| at.1);
         match (operation, is_in, event) {
             (libc::EPOLL_CTL_ADD, true, Some(_)) => Err(Errno::EXIST),
-            (libc::EPOLL_CTL_ADD, false, Some(event)) => {
+            (libc::EPOLL_CTL_ADD, false, Some(_)) => {
                 let token = match known {
                     Some((token, _)) => token,
                     None => state.insert(fd, conn),
                 };
-                state.count += 1;
-                state.arm(token, event);
+                state.change(token, operation, event);
                 if known.is_none() {
                     conn.is_registered(self, token);
                 }
@@ -220,19 +203,12 @@ impl Set {
                 }
                 Ok(())
             }
-            (libc::EPOLL_CTL_MOD, true, Some(event)) => {
+            (libc::EPOLL_CTL_MOD, true, Some(_)) | (libc::EPOLL_CTL_DEL, true, _) => {
                 let token = known.map_or(0, |at| at.0);
-                state.arm(token, event);
-                Ok(())
-            }
-            (libc::EPOLL_CTL_DEL, true, _) => {
-                let token = known.map_or(0, |at| at.0);
-                state.count -= 1;
-                if let Some(at) = state.at(token) {
-                    // The loop goes on listing it: programs that remove it add it again.
-                    (at.is_in, at.events) = (false, 0);
+                state.change(token, operation, event);
+                if operation == libc::EPOLL_CTL_DEL {
+                    state.end_pending(token);
                 }
-                state.end_pending(token);
                 Ok(())
             }
             (libc::EPOLL_CTL_MOD | libc::EPOLL_CTL_DEL, false, _) => Err(Errno::NOENT),
@@ -254,30 +230,12 @@ impl Set {
             return None;
         }
         let mut state = self.state.try_lock().ok()?;
-        let state = &mut *state;
         let token = *state.by_fd.get(usize::try_from(fd).ok()?)? as usize;
-        let at = state.registered.get_mut(token)?.as_mut()?;
+        let at = state.at(token)?;
         if at.conn.id != conn || !at.is_driven || at.is_pending || at.conn.phase() != Phase::Smc {
             return None;
         }
-        match (operation, at.is_in, event) {
-            (libc::EPOLL_CTL_ADD, false, Some(event)) => {
-                state.count += 1;
-                at.arm(event);
-            }
-            (libc::EPOLL_CTL_MOD, true, Some(event)) => at.arm(event),
-            (libc::EPOLL_CTL_DEL, true, _) => {
-                (at.is_in, at.events) = (false, 0);
-                state.count -= 1;
-                return Some(Ok(()));
-            }
-            _ => return None,
-        }
-        if !std::mem::replace(&mut at.is_active, true) {
-            state.active.push_back(token);
-            state.kick_sleeper();
-        }
-        Some(Ok(()))
+        state.change(token, operation, event).then_some(Ok(()))
     }
 
     /// Takes a registration over that the kernel has.
@@ -471,101 +429,6 @@ fn end(time: Option<Duration>) -> Option<Instant> {
 }
 
 impl State {
-    fn at(&mut self, token: usize) -> Option<&mut Registered> {
-        self.registered.get_mut(token)?.as_mut()
-    }
-
-    /// Whether a registration is still that of a connection.
-    fn is_of(&mut self, token: usize, conn: u64) -> bool {
-        self.at(token).is_some_and(|at| at.conn.id == conn)
-    }
-
-    fn conn(&self, fd: i32) -> Option<Arc<Conn>> {
-        let token = *self.by_fd.get(usize::try_from(fd).ok()?)?;
-        let at = self.registered.get(token as usize)?.as_ref()?;
-        Some(at.conn.clone())
-    }
-
-    /// The registration of a connection under this descriptor, and whether the program has it in
-    /// the set.
-    fn find(&self, fd: i32, conn: &Arc<Conn>) -> Option<(usize, bool)> {
-        let token = *self.by_fd.get(usize::try_from(fd).ok()?)? as usize;
-        let at = self.registered.get(token)?.as_ref()?;
-        Arc::ptr_eq(&at.conn, conn).then_some((token, at.is_in))
-    }
-
-    fn insert(&mut self, fd: i32, conn: &Arc<Conn>) -> usize {
-        self.has_duplicates |= conn.has_several();
-        let new = Some(Registered {
-            conn: conn.clone(),
-            fd,
-            events: 0,
-            data: 0,
-            is_in: false,
-            is_active: false,
-            has_news: false,
-            is_driven: false,
-            is_pending: false,
-        });
-        let token = match self.free.pop() {
-            Some(token) => token,
-            None => {
-                self.registered.push(None);
-                self.registered.len() - 1
-            }
-        };
-        if let Some(place) = self.registered.get_mut(token) {
-            *place = new;
-        }
-        let index = usize::try_from(fd).unwrap_or(0);
-        if self.by_fd.len() <= index {
-            self.by_fd.resize(index + 1, NONE);
-        }
-        if let Some(at) = self.by_fd.get_mut(index) {
-            *at = u32::try_from(token).unwrap_or(NONE);
-        }
-        token
-    }
-
-    fn remove(&mut self, token: usize) -> Option<Registered> {
-        self.end_pending(token);
-        let at = self.registered.get_mut(token)?.take()?;
-        let index = usize::try_from(at.fd).unwrap_or(0);
-        if let Some(of) = self.by_fd.get_mut(index)
-            && *of as usize == token
-        {
-            *of = NONE;
-        }
-        if at.is_in {
-            self.count -= 1;
-        }
-        if at.is_active {
-            self.active.retain(|of| *of != token);
-        }
-        if let Some(stream) = at.conn.smc().filter(|_| at.is_driven)
-            && let Some(events) = &self.events
-        {
-            let is_other = |of: &Option<Registered>| {
-                of.as_ref()
-                    .is_some_and(|of| Arc::ptr_eq(&of.conn, &at.conn))
-            };
-            let _ = match self.registered.iter().position(is_other) {
-                Some(other) if self.has_duplicates => events.register(stream, other),
-                _ => events.deregister(stream),
-            };
-        }
-        self.free.push(token);
-        Some(at)
-    }
-
-    /// Sets what a registration asks for: it may have events already.
-    fn arm(&mut self, token: usize, event: epoll_event) {
-        if let Some(at) = self.at(token) {
-            at.arm(event);
-        }
-        self.activate(token);
-    }
-
     fn activate(&mut self, token: usize) {
         if let Some(at) = self.at(token)
             && !std::mem::replace(&mut at.is_active, true)
@@ -809,40 +672,6 @@ impl State {
     }
 }
 
-impl Registered {
-    /// Sets what the program asks for.
-    #[inline]
-    fn arm(&mut self, event: epoll_event) {
-        (self.events, self.data) = (event.events | ALWAYS, event.u64);
-        (self.is_in, self.has_news) = (true, true);
-    }
-
-    fn is_level(&self) -> bool {
-        let edge_or_once = (EPOLLET | EPOLLONESHOT).cast_unsigned();
-        self.events & edge_or_once == 0
-    }
-
-    /// The event to be reported now, if there is one.
-    fn report(&mut self) -> Option<epoll_event> {
-        let news = std::mem::replace(&mut self.has_news, false);
-        if !self.is_in || self.events & EVENTS == 0 {
-            return None;
-        }
-        if self.events & EPOLLET.cast_unsigned() != 0 && !news {
-            return None;
-        }
-        let events = self.conn.events()? & self.events & EVENTS;
-        if events == 0 {
-            return None;
-        }
-        if self.events & EPOLLONESHOT.cast_unsigned() != 0 {
-            self.events = 0;
-        }
-        let u64 = self.data;
-        Some(epoll_event { events, u64 })
-    }
-}
-
 /// Registers descriptors as the program asks: `None` if the kernel does it.
 pub(crate) fn control(
     epoll: i32,
@@ -944,56 +773,4 @@ fn result(returned: i32) -> Result<usize, Errno> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn event(data: u64) -> epoll_event {
-        epoll_event {
-            events: 1,
-            u64: data,
-        }
-    }
-
-    #[test]
-    fn the_set_that_a_thread_used_last_is_found_as_long_as_its_descriptor_is_its_own() {
-        let (fd, other) = (702_000, 702_001);
-        let find = |fd| table::with_set(fd, |set| Some(set.id()));
-        let sets = [(); 2].map(|()| Arc::new(Set::new(fd)));
-        assert_eq!(find(fd), None);
-        assert!(table::put(fd, Object::Set(sets[0].clone())));
-        assert_eq!(find(fd), None, "it is looked up");
-        assert_eq!(find(fd), Some(sets[0].id()));
-        assert!(table::put(other, Object::Set(sets[0].clone())));
-        assert_eq!(find(other), Some(sets[0].id()), "of a duplicate");
-        table::take(fd);
-        assert_eq!(find(fd), None, "it is closed");
-        assert!(table::put(fd, Object::Set(sets[1].clone())));
-        assert_eq!(find(fd), None, "another one is looked up");
-        assert_eq!(find(fd), Some(sets[1].id()));
-        let elsewhere = std::thread::spawn(move || (find(fd), find(fd)));
-        assert_eq!(elsewhere.join().unwrap(), (None, Some(sets[1].id())));
-        assert!(table::put(fd, Object::Listener));
-        assert_eq!(find(fd), None, "it is no set");
-        drop((table::take(fd), table::take(other)));
-        table::put(other, Object::Set(Arc::new(Set::new(other))));
-        assert_eq!((find(other), Arc::strong_count(&sets[1])), (None, 1));
-        table::take(other);
-    }
-
-    #[test]
-    fn events_of_the_library_are_taken_out_whatever_their_place() {
-        let own = key() | LOOP;
-        let mut events = [
-            event(own),
-            event(7),
-            event(key() | 12),
-            event(u64::MAX),
-            event(own),
-        ];
-        let mut taken = Vec::new();
-        let left = without_own(&mut events, 5, |low| taken.push(low));
-        let datas = [events[0].u64, events[1].u64];
-        assert_eq!((left, datas), (2, [7, u64::MAX]));
-        assert_eq!(taken, [LOOP, 12, LOOP]);
-    }
-}
+mod tests;

@@ -1,0 +1,183 @@
+//! What the program has registered in a set: connections, by the descriptors it named.
+
+use std::sync::Arc;
+
+use libc::{EPOLLET, EPOLLONESHOT, epoll_event};
+
+use super::{ALWAYS, EVENTS, State};
+use crate::library::conn::Conn;
+
+/// A connection in a set, under one descriptor.
+pub(super) struct Registered {
+    pub(super) conn: Arc<Conn>,
+    pub(super) fd: i32,
+    /// Events that the program asked for: 0 when it is disarmed or removed.
+    pub(super) events: u32,
+    pub(super) data: u64,
+    /// The program has it in the set.
+    pub(super) is_in: bool,
+    /// In the list of those that may have events.
+    pub(super) is_active: bool,
+    /// Something happened since it was last reported.
+    pub(super) has_news: bool,
+    /// The loop lists it.
+    pub(super) is_driven: bool,
+    /// The kernel's set has what is polled while it is pending.
+    pub(super) is_pending: bool,
+}
+
+/// No registration.
+const NONE: u32 = u32::MAX;
+
+impl State {
+    pub(super) fn at(&mut self, token: usize) -> Option<&mut Registered> {
+        self.registered.get_mut(token)?.as_mut()
+    }
+
+    /// Whether a registration is still that of a connection.
+    pub(super) fn is_of(&mut self, token: usize, conn: u64) -> bool {
+        self.at(token).is_some_and(|at| at.conn.id == conn)
+    }
+
+    pub(super) fn conn(&self, fd: i32) -> Option<Arc<Conn>> {
+        let token = *self.by_fd.get(usize::try_from(fd).ok()?)?;
+        let at = self.registered.get(token as usize)?.as_ref()?;
+        Some(at.conn.clone())
+    }
+
+    /// The registration of a connection under this descriptor, and whether the program has it in
+    /// the set.
+    pub(super) fn find(&self, fd: i32, conn: &Arc<Conn>) -> Option<(usize, bool)> {
+        let token = *self.by_fd.get(usize::try_from(fd).ok()?)? as usize;
+        let at = self.registered.get(token)?.as_ref()?;
+        Arc::ptr_eq(&at.conn, conn).then_some((token, at.is_in))
+    }
+
+    pub(super) fn insert(&mut self, fd: i32, conn: &Arc<Conn>) -> usize {
+        self.has_duplicates |= conn.has_several();
+        let new = Some(Registered {
+            conn: conn.clone(),
+            fd,
+            events: 0,
+            data: 0,
+            is_in: false,
+            is_active: false,
+            has_news: false,
+            is_driven: false,
+            is_pending: false,
+        });
+        let token = match self.free.pop() {
+            Some(token) => token,
+            None => {
+                self.registered.push(None);
+                self.registered.len() - 1
+            }
+        };
+        if let Some(place) = self.registered.get_mut(token) {
+            *place = new;
+        }
+        let index = usize::try_from(fd).unwrap_or(0);
+        if self.by_fd.len() <= index {
+            self.by_fd.resize(index + 1, NONE);
+        }
+        if let Some(at) = self.by_fd.get_mut(index) {
+            *at = u32::try_from(token).unwrap_or(NONE);
+        }
+        token
+    }
+
+    pub(super) fn remove(&mut self, token: usize) -> Option<Registered> {
+        self.end_pending(token);
+        let at = self.registered.get_mut(token)?.take()?;
+        let index = usize::try_from(at.fd).unwrap_or(0);
+        if let Some(of) = self.by_fd.get_mut(index)
+            && *of as usize == token
+        {
+            *of = NONE;
+        }
+        if at.is_in {
+            self.count -= 1;
+        }
+        if at.is_active {
+            self.active.retain(|of| *of != token);
+        }
+        if let Some(stream) = at.conn.smc().filter(|_| at.is_driven)
+            && let Some(events) = &self.events
+        {
+            let is_other = |of: &Option<Registered>| {
+                of.as_ref()
+                    .is_some_and(|of| Arc::ptr_eq(&of.conn, &at.conn))
+            };
+            let _ = match self.registered.iter().position(is_other) {
+                Some(other) if self.has_duplicates => events.register(stream, other),
+                _ => events.deregister(stream),
+            };
+        }
+        self.free.push(token);
+        Some(at)
+    }
+
+    /// Changes a registration, if it is so that the operation can be done, and says whether it was.
+    #[inline]
+    pub(super) fn change(
+        &mut self,
+        token: usize,
+        operation: i32,
+        event: Option<epoll_event>,
+    ) -> bool {
+        let Some(at) = self.registered.get_mut(token).and_then(Option::as_mut) else {
+            return false;
+        };
+        match (operation, at.is_in, event) {
+            (libc::EPOLL_CTL_ADD, false, Some(event)) => {
+                self.count += 1;
+                at.arm(event);
+            }
+            (libc::EPOLL_CTL_MOD, true, Some(event)) => at.arm(event),
+            (libc::EPOLL_CTL_DEL, true, _) => {
+                // The loop goes on listing it: programs that remove it add it again.
+                (at.is_in, at.events) = (false, 0);
+                self.count -= 1;
+                return true;
+            }
+            _ => return false,
+        }
+        // It may have events already.
+        self.activate(token);
+        true
+    }
+}
+
+impl Registered {
+    /// Sets what the program asks for.
+    #[inline]
+    pub(super) fn arm(&mut self, event: epoll_event) {
+        (self.events, self.data) = (event.events | ALWAYS, event.u64);
+        (self.is_in, self.has_news) = (true, true);
+    }
+
+    pub(super) fn is_level(&self) -> bool {
+        let edge_or_once = (EPOLLET | EPOLLONESHOT).cast_unsigned();
+        self.events & edge_or_once == 0
+    }
+
+    /// The event to be reported now, if there is one.
+    pub(super) fn report(&mut self) -> Option<epoll_event> {
+        let news = std::mem::replace(&mut self.has_news, false);
+        if !self.is_in || self.events & EVENTS == 0 {
+            return None;
+        }
+        if self.events & EPOLLET.cast_unsigned() != 0 && !news {
+            return None;
+        }
+        let events = self.conn.events()? & self.events & EVENTS;
+        if events == 0 {
+            return None;
+        }
+        if self.events & EPOLLONESHOT.cast_unsigned() != 0 {
+            self.events = 0;
+        }
+        let u64 = self.data;
+        Some(epoll_event { events, u64 })
+    }
+}
