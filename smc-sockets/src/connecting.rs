@@ -36,6 +36,7 @@ use crate::discovery::Discovery;
 use crate::process::Process;
 use crate::shard::{Place, Shard, timespec};
 use crate::socket::Socket;
+use crate::viewing;
 
 /// How long to sleep at TCP before looking whether a timer has decided.
 const TICK: Duration = Duration::from_millis(50);
@@ -415,7 +416,11 @@ pub(crate) fn socket(to: SocketAddr) -> io::Result<OwnedFd> {
     };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let make = || rustix::net::socket_with(family, SocketType::STREAM, flags, None);
-    Ok(descriptors::keep(make)?)
+    match descriptors::keep(make) {
+        // The program's connections come before its view.
+        Err(Errno::MFILE) if viewing::make_room() => Ok(descriptors::keep(make)?),
+        made => Ok(made?),
+    }
 }
 
 /// Begins to connect.

@@ -388,7 +388,7 @@ impl Listening {
         self.raise(&mut queue);
     }
 
-    /// Takes the next connection of TCP; `None` if it has gone meanwhile.
+    /// Takes the next connection of TCP; `None` if it has gone meanwhile, or can be taken now.
     ///
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`] if there is none; others of the operating system.
@@ -399,6 +399,8 @@ impl Listening {
                 Ok(address.map(|address| (tcp.into(), address)))
             }
             Err(Errno::INTR | Errno::CONNABORTED | Errno::PROTO) => Ok(None),
+            // The program's connections come before its view.
+            Err(Errno::MFILE) if viewing::make_room() => Ok(None),
             Err(error) => Err(error.into()),
         }
     }

@@ -5,9 +5,9 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
-use std::os::fd::IntoRawFd;
-use std::sync::OnceLock;
+use std::os::fd::{IntoRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Mutex, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::io::Errno;
@@ -24,29 +24,56 @@ use crate::system;
 /// Variable that keeps the process from publishing anything, by the value `0`.
 const VARIABLE: &str = "SMC_VIEW";
 
+/// The view of this process.
+struct View {
+    publisher: &'static Publisher,
+    /// The descriptor by which readers find it, and its inode.
+    file: Mutex<Option<(OwnedFd, u64)>>,
+}
+
+static OF_PROCESS: PerProcess<Option<View>> = PerProcess::new();
+
 /// What this process publishes to, unless it does not.
 pub(crate) fn publisher() -> Option<&'static Publisher> {
-    static OF_PROCESS: PerProcess<Option<&'static Publisher>> = PerProcess::new();
     let make = || -> io::Result<_> {
         let is_off = !system::is_secure() && std::env::var_os(VARIABLE).is_some_and(|at| at == "0");
         // Without memory for it there is none, as long as the process lives.
         Ok(if is_off { None } else { start() })
     };
-    OF_PROCESS.get_or_make(make).ok().copied().flatten()
+    let view = OF_PROCESS.get_or_make(make).ok()?.as_ref();
+    view.map(|view| view.publisher)
+}
+
+/// Gives the descriptor of the view up in a process that has none left; whether that makes room.
+/// Readers find the process no more.
+pub(crate) fn make_room() -> bool {
+    let view = OF_PROCESS.get().and_then(Option::as_ref);
+    let file = view.and_then(|view| view.file.lock().ok()?.take());
+    let Some((file, of)) = file else {
+        return false;
+    };
+    if inode(&file) == of {
+        return true;
+    }
+    // A program that has closed all its descriptors has another one there.
+    let _ = file.into_raw_fd();
+    false
 }
 
 /// Begins to publish, with a descriptor among those that the program does not see.
-fn start() -> Option<&'static Publisher> {
+fn start() -> Option<View> {
     let mut publisher = None;
     let file = descriptors::keep(|| {
         let (file, started) = Publisher::start().map_err(|_| Errno::NFILE)?;
         publisher = Some(started);
         Ok(file)
     });
-    // It is never closed by its number: a program that closes all its descriptors may have another
-    // one there by then.
-    let _ = file.ok()?.into_raw_fd();
-    publisher
+    let file = file.ok()?;
+    let of = inode(&file);
+    Some(View {
+        publisher: publisher?,
+        file: Mutex::new(Some((file, of))),
+    })
 }
 
 /// The row of a connection, once it is decided what carries it.

@@ -37,6 +37,7 @@ fn process() {
         match role.as_str() {
             "server" => serve().await,
             "client" => connect().await,
+            "full" => fill(),
             _ => panic!("{role}"),
         }
     });
@@ -52,6 +53,36 @@ fn stack() -> Stack {
         go: LONG,
     };
     Stack::with(settings).unwrap()
+}
+
+/// Accepts when the only descriptor to be had is that of the view.
+fn fill() {
+    let views = || {
+        let open = open();
+        let view = open.keys().find(|kind| kind.contains("memfd:smc-view"));
+        view.map_or(0, |kind| open[kind])
+    };
+    let listener = smc_sockets::SmcListener::bind_on(&stack(), "127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let client = std::net::TcpStream::connect(address).unwrap();
+    assert_eq!(views(), 1);
+    let mut files = Vec::new();
+    while let Ok(file) = std::fs::File::open("/dev/null") {
+        files.push(file);
+    }
+    // Before it is decided what carries the connection, a further one would lack a descriptor.
+    let end = std::time::Instant::now() + Duration::from_secs(20);
+    let (server, from) = loop {
+        match listener.accept() {
+            Ok(accepted) => break accepted,
+            Err(error) => assert!(std::time::Instant::now() < end, "{error}"),
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    };
+    assert_eq!(from, client.local_addr().unwrap());
+    files.pop();
+    assert_eq!(views(), 0, "it made room");
+    println!("\naccepted {}", server.carrier().is_smc());
 }
 
 async fn serve() {
@@ -173,6 +204,17 @@ fn a_loop_that_ends_leaves_no_descriptor() {
     // The other test of this program opens a few.
     assert!(descriptors() < before + 50, "{}", descriptors());
     drop((far, near));
+}
+
+/// The program's connections come before the view of its process.
+#[test]
+fn a_process_without_descriptors_gives_its_view_up() {
+    let output = limited("full", "").wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && text.contains("accepted false"),
+        "{text}"
+    );
 }
 
 #[test]
