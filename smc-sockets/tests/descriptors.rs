@@ -18,6 +18,8 @@ const ROLE: &str = "SMC_SOCKETS_DESCRIPTORS_ROLE";
 const ADDRESS: &str = "SMC_SOCKETS_DESCRIPTORS_ADDRESS";
 const DESCRIPTORS: u64 = 1024;
 const CONNECTIONS: usize = 1000;
+/// Standard input, output and error.
+const STANDARD: usize = 3;
 
 /// A limited process; does nothing in the test run itself.
 #[test]
@@ -25,9 +27,12 @@ fn process() {
     let Ok(role) = std::env::var(ROLE) else {
         return;
     };
+    // What the test run has inherited is not this program's; one lists them.
+    let inherited = std::fs::read_dir("/proc/self/fd").unwrap().count() - STANDARD - 1;
+    let most = Some(DESCRIPTORS + inherited as u64);
     let limit = Rlimit {
-        current: Some(DESCRIPTORS),
-        maximum: Some(DESCRIPTORS),
+        current: most,
+        maximum: most,
     };
     setrlimit(Resource::Nofile, limit).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -169,14 +174,8 @@ async fn connects_without_descriptors(stack: &Stack, address: &str) -> bool {
 }
 
 fn limited(role: &str, address: &str) -> Child {
-    // Without what the test run has inherited.
-    let mut command = Command::new("sh");
+    let mut command = Command::new(std::env::current_exe().unwrap());
     command
-        .args([
-            "-c",
-            "exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-; exec \"$0\" \"$@\"",
-        ])
-        .arg(std::env::current_exe().unwrap())
         .args(["process", "--exact", "--nocapture"])
         .env(ROLE, role)
         .env(ADDRESS, address)
