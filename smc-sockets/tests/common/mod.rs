@@ -1,7 +1,13 @@
 //! Two stacks, as if they were two processes, and octets to send.
 #![allow(dead_code, unused_macros, unused_imports)]
 
+pub(crate) mod alone;
+
+pub(crate) mod children;
+
 pub(crate) mod ends;
+
+pub(crate) mod peer;
 
 pub(crate) mod rnics;
 

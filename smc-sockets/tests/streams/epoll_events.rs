@@ -2,14 +2,12 @@
 //! taken over both, and the events of an epoll compared after each.
 #![cfg(target_os = "linux")]
 
-use crate::common;
-
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use common::pair;
+use crate::common::pair;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use smc_sockets::SmcStream;
 

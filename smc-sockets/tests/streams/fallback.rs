@@ -1,12 +1,10 @@
 //! Peers that know nothing of SMC: they see TCP, and nothing else.
 #![cfg(target_os = "linux")]
 
-use crate::common;
-
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 
-use common::{listener, octets, stack};
+use crate::common::{listener, octets, stack};
 use smc_sockets::{SmcListener, SmcStream};
 
 const PLAIN: &str = "TCP: 0x03010000 (peer does not speak SMC)";

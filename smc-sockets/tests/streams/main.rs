@@ -6,11 +6,18 @@ mod common;
 
 mod as_tcp;
 mod buffers;
+mod driver;
 mod epoll_events;
+mod event_loop;
 mod fallback;
+mod flags;
+mod hostile;
 mod options;
+mod page_faults;
 mod policy;
 mod policy_example;
+mod readiness;
+mod rnics;
 mod signals;
 mod streams;
 mod urgent;

@@ -1,13 +1,11 @@
 //! What is expected of a connection, and what it becomes.
 #![cfg(target_os = "linux")]
 
-use crate::common;
-
 use std::net::TcpListener;
 use std::time::Duration;
 
-use common::rnics::Hosts;
-use common::{listener, stack};
+use crate::common::rnics::Hosts;
+use crate::common::{listener, stack};
 use smc_sockets::why::{Expected, State, Why};
 use smc_sockets::{Policy, Settings, SmcStream, Stack};
 

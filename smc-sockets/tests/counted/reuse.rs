@@ -1,0 +1,89 @@
+//! DMBs that connections with the same process use one after another.
+
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use super::alone;
+use crate::common::{listener, settles, stack};
+use smc_sockets::{SmcListener, SmcStream, Stack};
+
+/// Lengths of DMBs.
+const DMB: u64 = 1 << 20;
+
+/// The files of DMBs that this process has mapped.
+fn dmbs() -> BTreeSet<u64> {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let file = |line: &str| {
+        let mut words = line.split_whitespace();
+        let (begin, end) = words.next()?.split_once('-')?;
+        let [begin, end] = [begin, end].map(|at| u64::from_str_radix(at, 16).unwrap());
+        let is_dmb = line.contains("memfd:smc-d") && end - begin == DMB;
+        words.nth(3).filter(|_| is_dmb)?.parse().ok()
+    };
+    maps.lines().filter_map(file).collect()
+}
+
+fn pair(client: &Stack, listener: &SmcListener, address: SocketAddr) -> (SmcStream, SmcStream) {
+    let near = SmcStream::connect_on(client, address).unwrap();
+    let (far, _) = listener.accept().unwrap();
+    assert!(near.carrier().is_smc(), "{}", near.carrier());
+    (near, far)
+}
+
+/// Bytes go each way, then both sides close.
+fn use_and_close((mut near, mut far): (SmcStream, SmcStream)) {
+    let mut bytes = [0; 5];
+    near.write_all(b"there").unwrap();
+    far.read_exact(&mut bytes).unwrap();
+    assert_eq!(&bytes, b"there");
+    far.write_all(b"and b").unwrap();
+    near.read_exact(&mut bytes).unwrap();
+    assert_eq!(&bytes, b"and b");
+    drop(near);
+    assert_eq!(far.read(&mut bytes).unwrap(), 0);
+}
+
+//= SHM-057 test
+#[test]
+fn connections_one_after_another_use_the_same_dmbs() {
+    if !alone(&connections_one_after_another_use_the_same_dmbs) {
+        return;
+    }
+    let (listener, address) = listener();
+    let client = stack();
+    let first = pair(&client, &listener, address);
+    let files = dmbs();
+    assert_eq!(files.len(), 2, "one of each side");
+    use_and_close(first);
+    for _ in 0..20 {
+        // The end of the one before is taken in by the drivers.
+        std::thread::sleep(Duration::from_millis(5));
+        use_and_close(pair(&client, &listener, address));
+    }
+    let after = dmbs();
+    assert!(
+        after.len() <= 4 && files.is_subset(&after),
+        "{files:?}: {after:?}"
+    );
+    assert!(settles(Duration::from_secs(10), || dmbs().is_empty()));
+}
+
+/// Of connections that end at about the same time, some DMBs are kept, and none for long.
+//= SHM-057 test
+#[test]
+fn of_many_connections_a_few_dmbs_are_kept_for_a_second() {
+    if !alone(&of_many_connections_a_few_dmbs_are_kept_for_a_second) {
+        return;
+    }
+    let (listener, address) = listener();
+    let client = stack();
+    let all: Vec<_> = (0..20).map(|_| pair(&client, &listener, address)).collect();
+    let begin = Instant::now();
+    all.into_iter().for_each(use_and_close);
+    let ended = begin.elapsed();
+    let most = settles(Duration::from_millis(700), || dmbs().len() <= 16);
+    assert!(most, "{} after {ended:?}", dmbs().len());
+    assert!(settles(Duration::from_secs(10), || dmbs().is_empty()));
+}

@@ -1,0 +1,111 @@
+//! A stack of a living process goes while the peer's waits in a read, or before it has
+//! connected: the peer sees the end within a second, and keeps nothing of it.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use super::alone;
+use crate::common::{listener, possessions, settles, stack};
+use rustix::net::{AddressFamily, SocketType};
+use smc_sockets::{PairingTimeouts, SmcListener, SmcStream};
+use smc_transport_ism::device::Gid128;
+use smc_transport_ism::shared::pairing::Call;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// How the side that goes leaves its connection.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Leaves {
+    /// Everything read: an orderly end.
+    Nothing,
+    /// Bytes that will not be read: a reset.
+    Unread,
+    /// It had said before that it writes no more, and then leaves octets unread.
+    Half,
+}
+
+/// One life of a stack beside that of the listener.
+fn live_and_go(listener: &SmcListener, leaves: Leaves) {
+    let going = stack();
+    let address = listener.local_addr().unwrap();
+    let mut near = SmcStream::connect_on(&going, address).unwrap();
+    let (mut far, _) = listener.accept().unwrap();
+    assert_eq!(far.carrier().to_string(), "SMC-D v2.1");
+    near.write_all(b"here").unwrap();
+    far.read_exact(&mut [0; 4]).unwrap();
+    if leaves == Leaves::Half {
+        near.shutdown(std::net::Shutdown::Write).unwrap();
+        assert_eq!(far.read(&mut [0; 4]).unwrap(), 0);
+    }
+    if leaves != Leaves::Nothing {
+        far.write_all(b"unread").unwrap();
+    }
+    let hears = std::thread::spawn(move || {
+        // Whoever was told of the end of the stream hears of a reset by writing.
+        let told = match leaves {
+            Leaves::Half => loop {
+                if let Err(error) = far.write_all(&[1; 1000]) {
+                    break Err(error);
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            },
+            _ => far.read(&mut [0; 4]),
+        };
+        (told, Instant::now())
+    });
+    // It has gone to sleep by now, most often.
+    std::thread::sleep(Duration::from_millis(20));
+    let gone = Instant::now();
+    drop(near);
+    assert!(going.end(SECOND), "{leaves:?}: the stack goes");
+    let (told, at) = hears.join().unwrap();
+    let late = at.saturating_duration_since(gone);
+    assert!(late < SECOND, "{leaves:?}: told after {late:?}");
+    match leaves {
+        Leaves::Nothing => assert_eq!(told.unwrap(), 0),
+        _ => assert_eq!(
+            told.unwrap_err().kind(),
+            ErrorKind::ConnectionReset,
+            "{leaves:?}"
+        ),
+    }
+}
+
+/// Somebody calls, and has gone before the connection that it called for.
+fn call_and_go(listener: &SmcListener) {
+    let address = listener.local_addr().unwrap();
+    let (family, kind) = (AddressFamily::INET, SocketType::STREAM);
+    let socket = rustix::net::socket(family, kind, None).unwrap();
+    let gid = Gid128 { gid: 5, ext: 5 };
+    let call = Call::announce(&socket, address, gid, PairingTimeouts::default()).unwrap();
+    let call = call.expect("somebody to call");
+    // The call is taken in with the next connection.
+    let plain = TcpStream::connect(address).unwrap();
+    let (far, _) = listener.accept().unwrap();
+    assert!(!far.carrier().is_smc());
+    drop((call, plain, far));
+}
+
+#[test]
+fn a_stack_that_goes_leaves_nothing_and_nobody_waiting() {
+    if !alone(&a_stack_that_goes_leaves_nothing_and_nobody_waiting) {
+        return;
+    }
+    let (listener, _) = listener();
+    let before = possessions();
+    for _ in 0..3 {
+        for leaves in [Leaves::Nothing, Leaves::Unread, Leaves::Half] {
+            live_and_go(&listener, leaves);
+            assert!(
+                settles(SECOND, || possessions() == before),
+                "{leaves:?}: {before:?}, now {:?}",
+                possessions()
+            );
+        }
+        //= SHM-036 test
+        call_and_go(&listener);
+        let settled = settles(SECOND, || possessions() == before);
+        assert!(settled, "{before:?}, now {:?}", possessions());
+    }
+}

@@ -1,0 +1,134 @@
+//! What a process publishes of its connections is what they are, and counts what the test counts.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+
+use super::alone;
+use smc_sockets::{SmcListener, SmcStream, Stack};
+use smc_view::{Connection, Counted, Found, Role, Side, Snapshot, Technology, state};
+
+fn read() -> Snapshot {
+    Found::at(std::process::id()).unwrap().view.read()
+}
+
+fn of_port(port: u16, role: Role) -> (Connection, Counted) {
+    let all = read().connections;
+    let is = |(at, _): &&(Connection, Counted)| {
+        let server = if role == Role::Server {
+            at.local
+        } else {
+            at.peer
+        };
+        at.role == role && at.state != state::LISTEN && server.port() == port
+    };
+    *all.iter().find(is).unwrap_or_else(|| panic!("{all:?}"))
+}
+
+/// One process publishes once: the parts of this run after another.
+#[test]
+fn a_process_publishes_what_its_connections_are() {
+    if !alone(&a_process_publishes_what_its_connections_are) {
+        return;
+    }
+    let server = Stack::open().unwrap();
+    let listener = SmcListener::on(&server, TcpListener::bind("127.0.0.1:0").unwrap()).unwrap();
+    let address = listener.local_addr().unwrap();
+    let accepting = std::thread::spawn(move || (listener.accept().unwrap().0, listener));
+    let mut client = SmcStream::connect_on(&Stack::open().unwrap(), address).unwrap();
+    let (mut accepted, listener) = accepting.join().unwrap();
+    assert!(client.carrier().is_smc(), "{}", client.carrier());
+
+    let snapshot = read();
+    let listens =
+        |(at, _): &(Connection, Counted)| at.state == state::LISTEN && at.local == address;
+    assert!(snapshot.connections.iter().any(listens), "{snapshot:?}");
+    assert_eq!(snapshot.stacks.len(), 2);
+    assert!(!snapshot.groups.is_empty());
+
+    // 150,000 bytes in three calls, and 7 back.
+    for _ in 0..3 {
+        client.write_all(&[1; 50_000]).unwrap();
+    }
+    let mut into = vec![0; 150_000];
+    accepted.read_exact(&mut into).unwrap();
+    accepted.write_all(&[2; 7]).unwrap();
+    client.read_exact(&mut into[..7]).unwrap();
+    for (role, sent, received) in [(Role::Client, 150_000, 7), (Role::Server, 7, 150_000)] {
+        let (at, counted) = of_port(address.port(), role);
+        assert_eq!((at.state, at.technology), (state::ACTIVE, Technology::SmcD));
+        assert_eq!(
+            (counted.sent, counted.received),
+            (sent, received),
+            "{role:?}"
+        );
+        assert!(at.receive_buffer > 0 && at.peer_buffer > 0 && at.group.is_some());
+        assert!(at.inode != 0, "{at:?}");
+    }
+    let (one, other) = (
+        of_port(address.port(), Role::Client).0,
+        of_port(address.port(), Role::Server).0,
+    );
+    assert_eq!((one.local, one.peer), (other.peer, other.local));
+    assert!(one.token != 0 && other.token != 0 && one.token != other.token);
+    // Over shared memory nothing names the peer's.
+    assert_eq!((one.peer_token, other.peer_token), (0, 0));
+    assert_eq!((one.gid, one.peer_gid), (other.peer_gid, other.gid));
+
+    // The states of the end, as the program brings them about.
+    client.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(accepted.read(&mut into).unwrap(), 0);
+    assert_eq!(
+        of_port(address.port(), Role::Client).0.state,
+        state::PEER_CLOSE_WAIT_1
+    );
+    assert_eq!(
+        of_port(address.port(), Role::Server).0.state,
+        state::APP_CLOSE_WAIT_1
+    );
+    drop((client, accepted));
+
+    // What ended is still counted.
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    while read()
+        .connections
+        .iter()
+        .any(|(at, _)| at.state != state::LISTEN)
+    {
+        assert!(
+            std::time::Instant::now() < deadline,
+            "{:?}",
+            read().connections
+        );
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let smc_d = read().statistics.smc_d;
+    for (key, value) in [
+        ("SMC_TX_BYTES", 150_007),
+        ("SMC_RX_BYTES", 150_007),
+        ("SMC_CLNT_V2_SUCC_CNT", 1),
+        ("SMC_SRV_V2_SUCC_CNT", 1),
+        ("SMC_USR_TX_BUF_64K", 3),
+        ("SMC_USR_TX_BUF_8K", 1),
+        ("SMC_RX_RMB_USAGE", 0),
+    ] {
+        assert_eq!(smc_d.get(key), value, "{key}");
+    }
+
+    // A client that knows nothing of SMC: TCP, with the reason.
+    let accepting = std::thread::spawn(move || (listener.accept().unwrap().0, listener));
+    let _plain = TcpStream::connect(address).unwrap();
+    let (accepted, listener) = accepting.join().unwrap();
+    let why = *accepted.carrier().why_tcp().unwrap();
+    let (at, _) = of_port(address.port(), Role::Server);
+    assert_eq!(
+        (at.technology, at.reason),
+        (Technology::Tcp, why.reason().code.0)
+    );
+    let view = Found::at(std::process::id()).unwrap().view;
+    assert_eq!(view.sentence(at.sentence), Some(why.sentence()));
+    let fallbacks = read().statistics.fallbacks;
+    assert_eq!(fallbacks.len(), 1);
+    assert_eq!((fallbacks[0].side, fallbacks[0].count), (Side::Server, 1));
+    drop((accepted, listener));
+    assert!(read().connections.is_empty());
+}

@@ -1,0 +1,130 @@
+//! Listeners that many call, that nobody has any more, or that are broken: nobody else
+//! waits, and no thread runs for nothing.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use crate::common::alone::alone;
+use crate::common::{listener, silent, stack};
+use rustix::net::{AddressFamily, SocketType};
+use smc_sockets::{PairingTimeouts, Settings, SmcListener, SmcStream, Stack};
+use smc_transport_ism::device::Gid128;
+use smc_transport_ism::shared::pairing::Call;
+
+/// As many as may be undecided at a time.
+const MANY: usize = 128;
+/// Less than the engine waits for a CLC message.
+const SOON: Duration = Duration::from_secs(4);
+
+/// What is accepted says.
+fn accepts(listener: SmcListener) -> mpsc::Receiver<String> {
+    let (told, heard) = mpsc::channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut text = String::new();
+            if stream.unwrap().read_to_string(&mut text).is_ok() && told.send(text).is_err() {
+                return;
+            }
+        }
+    });
+    heard
+}
+
+#[test]
+fn who_was_in_the_way_of_others_and_goes_leaves_it_free() {
+    let (listener, address) = listener();
+    let heard = accepts(listener);
+    let crowd: Vec<_> = (0..MANY).map(|_| silent(address)).collect();
+    let mut plain = TcpStream::connect(address).unwrap();
+    plain.write_all(b"plain").unwrap();
+    std::thread::sleep(Duration::from_millis(100));
+    drop((crowd, plain));
+    assert_eq!(heard.recv_timeout(SOON).as_deref(), Ok("plain"));
+}
+
+/// It is asked to go on, and does nothing at all.
+#[test]
+fn a_client_that_calls_and_does_not_go_on_is_accepted_as_plain_tcp() {
+    let mut settings = Settings::default();
+    settings.pairing_timeouts.go = Duration::from_millis(100);
+    let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listener = SmcListener::on(&Stack::with(settings).unwrap(), tcp).unwrap();
+    let address = listener.local_addr().unwrap();
+    let accepted = accepts(listener);
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    let gid = Gid128 { gid: 1, ext: 2 };
+    let call = Call::announce(&socket, address, gid, PairingTimeouts::default()).unwrap();
+    assert!(call.is_some(), "there is a name to call");
+    rustix::net::connect(&socket, &address).unwrap();
+    let mut client = TcpStream::from(socket);
+    client.write_all(b"bytes").unwrap();
+    client.shutdown(std::net::Shutdown::Write).unwrap();
+    assert_eq!(accepted.recv_timeout(SOON).as_deref(), Ok("bytes"));
+}
+
+#[test]
+fn patience_has_no_end_if_so_wanted() {
+    let mut settings = Settings::default();
+    settings.pairing_timeouts = PairingTimeouts {
+        accept: Duration::MAX,
+        grace: Duration::MAX,
+        go: Duration::MAX,
+    };
+    let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listener = SmcListener::on(&Stack::with(settings.clone()).unwrap(), tcp).unwrap();
+    let address = listener.local_addr().unwrap();
+    let heard = accepts(listener);
+    let stack = Stack::with(settings).unwrap();
+    let mut stream = SmcStream::connect_on(&stack, address).unwrap();
+    assert!(stream.carrier().is_smc(), "{}", stream.carrier());
+    stream.write_all(b"patient").unwrap();
+    drop(stream);
+    assert_eq!(heard.recv_timeout(SOON).as_deref(), Ok("patient"));
+}
+
+/// Nobody has anything to do.
+fn is_idle() {
+    let spent = || {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+        Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+    };
+    std::thread::sleep(Duration::from_millis(100));
+    let before = spent();
+    std::thread::sleep(Duration::from_millis(500));
+    let spent = spent() - before;
+    assert!(spent < Duration::from_millis(25), "{spent:?}");
+}
+
+// As a child has it that was forked, or who keeps a clone.
+#[test]
+fn a_listener_that_somebody_else_has_too_is_left_to_them() {
+    if !alone(&a_listener_that_somebody_else_has_too_is_left_to_them) {
+        return;
+    }
+    let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+    let theirs = tcp.try_clone().unwrap();
+    let stack = stack();
+    drop(SmcListener::on(&stack, tcp).unwrap());
+    let _client = TcpStream::connect(theirs.local_addr().unwrap()).unwrap();
+    is_idle();
+    theirs.set_nonblocking(false).unwrap();
+    theirs.accept().unwrap();
+}
+
+#[test]
+fn a_listener_that_is_broken_says_so_and_takes_no_time() {
+    if !alone(&a_listener_that_is_broken_says_so_and_takes_no_time) {
+        return;
+    }
+    let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+    let theirs = tcp.try_clone().unwrap();
+    let listener = SmcListener::on(&stack(), tcp).unwrap();
+    rustix::net::shutdown(&theirs, rustix::net::Shutdown::Both).unwrap();
+    for _ in 0..3 {
+        let error = listener.accept().unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+        is_idle();
+    }
+}

@@ -1,0 +1,302 @@
+//! Streams and listeners that ask by SMC's TCP option, in networks of their own; and
+//! servers that repeat the option without knowing it.
+//!
+//! Without the rights for BPF the tests say so and are skipped.
+
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use super::network::{Wire, with_option};
+use crate::common::octets;
+use crate::common::rnics::{rnics, rnics_of_version_1};
+use rustix::net::{AddressFamily, SocketType, sockopt};
+use smc_sockets::tcp_option::TcpOption;
+use smc_sockets::{Cause, Policy, Settings, SmcListener, SmcStream, Stack};
+use smc_transport_verbs::soft::Fabric;
+
+/// A stack with an RNIC in software that does not use shared memory.
+fn stack(fabric: &Fabric, host: u8, policy: &str) -> Stack {
+    let mut settings = Settings::default();
+    settings.policy = Policy::parse(policy).unwrap();
+    Stack::with_rnics(settings, rnics(fabric, host, 1).alone()).unwrap()
+}
+
+fn cause(stream: &SmcStream) -> Cause {
+    let why = stream.carrier().why_tcp();
+    why.unwrap_or_else(|| panic!("{}", stream.carrier()))
+        .cause()
+}
+
+fn crosses(mut from: &SmcStream, mut to: &SmcStream) {
+    let sent = octets(20_000);
+    from.write_all(&sent).unwrap();
+    let mut received = vec![0; sent.len()];
+    to.read_exact(&mut received).unwrap();
+    assert!(received == sent);
+}
+
+#[test]
+fn ends_that_both_ask_speak_smc_r() {
+    with_option(|_| {
+        let fabric = Fabric::default();
+        let (client, server) = (stack(&fabric, 1, ""), stack(&fabric, 2, ""));
+        let listener = SmcListener::bind_on(&server, (Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        assert_eq!(address.ip(), Ipv4Addr::LOCALHOST);
+        let wire = Wire::tap();
+        let client = SmcStream::connect_on(&client, address).unwrap();
+        let (server, _) = listener.accept().unwrap();
+        for end in [&client, &server] {
+            assert_eq!(end.carrier().to_string(), "SMC-R v2.1");
+        }
+        crosses(&client, &server);
+        crosses(&server, &client);
+        let seen = wire.seen(address.port());
+        assert!(seen.syn && seen.syn_ack && !seen.later);
+    });
+}
+
+#[test]
+fn who_is_not_answered_says_so() {
+    with_option(|_| {
+        let fabric = Fabric::default();
+        let plain = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let client = stack(&fabric, 1, "");
+        let client = SmcStream::connect_on(&client, plain.local_addr().unwrap()).unwrap();
+        assert_eq!(cause(&client), Cause::NoOption);
+        // A client without the option, of a listener that would answer it.
+        let server = stack(&fabric, 2, "");
+        let listener = SmcListener::bind_on(&server, (Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let mut plain = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        assert_eq!(cause(&server), Cause::NotOffered);
+        plain.write_all(b"plain").unwrap();
+        server.read_exact(&mut [0; 5]).unwrap();
+    });
+}
+
+#[test]
+fn a_listener_that_listens_already_cannot_ask() {
+    with_option(|_| {
+        let fabric = Fabric::default();
+        let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let listener = SmcListener::on(&stack(&fabric, 2, ""), tcp).unwrap();
+        let client = stack(&fabric, 1, "");
+        let client = SmcStream::connect_on(&client, listener.local_addr().unwrap()).unwrap();
+        let (server, _) = listener.accept().unwrap();
+        assert_eq!(cause(&client), Cause::NoOption);
+        crosses(&client, &server);
+    });
+}
+
+/// A client that was asked for, and has nothing to offer, says so in CLC.
+#[test]
+fn always_asking_tells_the_peer_why_nothing_comes_of_it() {
+    with_option(|_| {
+        let always = |more: &str| {
+            let mut settings = Settings::default();
+            let policy = format!("tcp-option = \"always\"\n{more}");
+            settings.policy = Policy::parse(&policy).unwrap();
+            Stack::with(settings).unwrap()
+        };
+        let server = always("transports = [\"verbs\"]");
+        let listener = SmcListener::bind_on(&server, (Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let client = SmcStream::connect_on(&always(""), address).unwrap();
+        let (server, _) = listener.accept().unwrap();
+        let told = |stream: &SmcStream| stream.carrier().why_tcp().unwrap().smcss();
+        assert_eq!(told(&client), "0x03030002");
+        assert_eq!(told(&server), "0x05000000/0x03030002");
+        crosses(&client, &server);
+        crosses(&server, &client);
+    });
+}
+
+/// A server that is asked all the same knows what it lacks, in whichever version it is asked.
+#[test]
+fn a_server_without_a_device_says_so_to_clients_of_either_version() {
+    with_option(|_| {
+        let mut settings = Settings::default();
+        settings.policy = Policy::parse("tcp-option = \"always\"").unwrap();
+        let server = Stack::with(settings).unwrap();
+        let fabric = Fabric::default();
+        let rnics = [rnics_of_version_1(&fabric, 1, 1), rnics(&fabric, 1, 1)];
+        for (version, rnics) in (1..).zip(rnics) {
+            let client = Stack::with_rnics(Settings::default(), rnics.alone()).unwrap();
+            let listener = SmcListener::bind_on(&server, (Ipv4Addr::LOCALHOST, 0)).unwrap();
+            let client = SmcStream::connect_on(&client, listener.local_addr().unwrap()).unwrap();
+            let (server, _) = listener.accept().unwrap();
+            let told = |stream: &SmcStream| stream.carrier().why_tcp().unwrap().smcss();
+            let heard = "0x05000000/0x03030002";
+            assert_eq!(told(&client), heard, "version {version}");
+            assert_eq!(told(&server), "0x03030002", "version {version}");
+            crosses(&client, &server);
+        }
+    });
+}
+
+/// What a server does with the octets of a connection.
+type Answer = fn(TcpStream);
+
+/// A server that sends the option back and knows nothing of SMC: it does this with its
+/// first connection, and echoes all others. It tells what came first on each.
+fn echoing(option: &TcpOption, first: Answer) -> (SocketAddr, Receiver<Vec<u8>>) {
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    sockopt::set_socket_reuseaddr(&socket, true).unwrap();
+    rustix::net::bind(&socket, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
+    option.marks().opt_in(&socket).unwrap();
+    rustix::net::listen(&socket, 8).unwrap();
+    let listener = TcpListener::from(socket);
+    let address = listener.local_addr().unwrap();
+    let (told, tells) = channel();
+    std::thread::spawn(move || {
+        let mut first = Some(first);
+        for stream in listener.incoming().flatten() {
+            let mut stream = stream;
+            let mut octets = [0; 4];
+            let len = stream.read(&mut octets).unwrap_or(0);
+            if told.send(octets[..len].to_vec()).is_err() {
+                return;
+            }
+            match first.take() {
+                Some(first) => first(stream),
+                None => {
+                    let _ = stream.write_all(&octets[..len]);
+                    let _ = io::copy(&mut stream.try_clone().unwrap(), &mut stream);
+                }
+            }
+        }
+    });
+    (address, tells)
+}
+
+/// The eye catcher of CLC messages.
+const CLC: [u8; 4] = [0xe2, 0xd4, 0xc3, 0xd9];
+
+/// The client meets such a server over TCP within the call, and then does not ask it.
+fn is_met_over_tcp_and_left_alone(first: Answer, at_most: Duration) {
+    let option = TcpOption::attach().unwrap();
+    let (address, tells) = echoing(&option, first);
+    let client = stack(&Fabric::default(), 1, "");
+    let begin = Instant::now();
+    let mut stream = SmcStream::connect_on(&client, address).unwrap();
+    assert!(begin.elapsed() < at_most, "{:?}", begin.elapsed());
+    assert_eq!(cause(&stream), Cause::Shunned);
+    stream.write_all(b"hello").unwrap();
+    let mut answer = [0; 5];
+    stream.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"hello");
+    assert_eq!(tells.recv().unwrap(), CLC, "it was asked once");
+    assert_eq!(tells.recv().unwrap(), b"hell");
+    drop(stream);
+    // Now its very SYN says nothing.
+    let wire = Wire::tap();
+    let mut stream = SmcStream::connect_on(&client, address).unwrap();
+    assert_eq!(cause(&stream), Cause::Shunned);
+    stream.write_all(b"again").unwrap();
+    stream.read_exact(&mut answer).unwrap();
+    assert_eq!(tells.recv().unwrap(), b"agai");
+    drop(stream);
+    let seen = wire.seen(address.port());
+    assert!(!seen.syn && !seen.syn_ack);
+    // Another stack has not heard of it.
+    let other = stack(&Fabric::default(), 1, "shun = { servers = 0 }");
+    let stream = SmcStream::connect_on(&other, address);
+    assert_eq!(tells.recv().unwrap(), CLC);
+    drop(stream);
+}
+
+#[test]
+fn a_server_that_answers_nonsense_is_left_alone() {
+    with_option(|_| {
+        is_met_over_tcp_and_left_alone(
+            |mut stream| {
+                let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+            },
+            Duration::from_secs(5),
+        );
+    });
+}
+
+#[test]
+fn a_server_that_hangs_up_is_left_alone() {
+    with_option(|_| is_met_over_tcp_and_left_alone(drop, Duration::from_secs(5)));
+}
+
+#[test]
+fn a_server_that_says_nothing_is_left_alone() {
+    with_option(|_| {
+        is_met_over_tcp_and_left_alone(
+            |stream| {
+                // It waits for more of what it takes for a request.
+                let keep = stream.try_clone().unwrap();
+                std::thread::spawn(move || {
+                    let _ = io::copy(&mut &keep, &mut io::sink());
+                });
+            },
+            Duration::from_secs(15),
+        );
+    });
+}
+
+#[test]
+fn a_server_that_echoes_is_left_alone() {
+    with_option(|_| {
+        is_met_over_tcp_and_left_alone(
+            |mut stream| {
+                let _ = stream.write_all(&CLC);
+                let _ = io::copy(&mut stream.try_clone().unwrap(), &mut stream);
+            },
+            Duration::from_secs(15),
+        );
+    });
+}
+
+/// Who speaks CLC, and wrongly, is no server of another protocol.
+#[test]
+fn a_malformed_answer_is_an_error_and_no_reason_to_connect_again() {
+    with_option(|_| {
+        let option = TcpOption::attach().unwrap();
+        let (address, tells) = echoing(&option, |mut stream| {
+            // An Accept of four octets.
+            let _ = stream.write_all(&[0xe2, 0xd4, 0xc3, 0xd9, 2, 0, 4, 0x10]);
+            let _ = io::copy(&mut stream, &mut io::sink());
+        });
+        let client = stack(&Fabric::default(), 1, "");
+        let refused = SmcStream::connect_on(&client, address).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionReset, "{refused}");
+        assert_eq!(tells.recv().unwrap(), CLC);
+        assert!(tells.try_recv().is_err(), "it was asked twice");
+        // Nor is it remembered as one that knows nothing of SMC.
+        let stream = SmcStream::connect_on(&client, address);
+        assert_eq!(tells.recv().unwrap(), CLC);
+        drop(stream);
+    });
+}
+
+/// The same for who does not wait: it polls, and is told when to go on.
+#[test]
+fn who_connects_without_waiting_is_led_to_the_second_connection() {
+    use rustix::event::{PollFd, PollFlags, Timespec};
+    with_option(|_| {
+        let option = TcpOption::attach().unwrap();
+        let (address, _tells) = echoing(&option, drop);
+        let client = stack(&Fabric::default(), 1, "");
+        let connecting = SmcStream::begin_connect(&client, address).unwrap();
+        let stream = loop {
+            match connecting.finish() {
+                Ok(stream) => break stream,
+                Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+            }
+            let mut polled = [PollFd::new(&connecting, PollFlags::IN)];
+            let limit = Timespec {
+                tv_sec: 10,
+                tv_nsec: 0,
+            };
+            assert_ne!(rustix::event::poll(&mut polled, Some(&limit)).unwrap(), 0);
+        };
+        assert_eq!(cause(&stream), Cause::Shunned);
+    });
+}
