@@ -8,7 +8,7 @@ pub use ism::{ISM_VLAN_V2, IsmCommand, Signal};
 #[allow(deprecated)]
 pub use crate::renamed::DataTurn;
 
-use crate::id::{BufferId, ConnId, DeviceId, LinkId, NONE, WrId};
+use crate::id::{BufferId, ConnId, DeviceId, Idx, LinkId, WrId};
 use crate::wire::types::{Gid, Mac, Mtu, Psn, Qpn, RKey};
 
 /// Work for an RNIC, in the order it must be executed.
@@ -199,15 +199,15 @@ impl DataTransmit {
     /// [`poll_data`](crate::endpoint::Endpoint::poll_data).
     pub const EMPTY: Self = Self {
         link: LinkId {
-            index: NONE,
+            index: Idx::NONE,
             generation: 0,
         },
         conn: ConnId {
-            index: NONE,
+            index: Idx::NONE,
             generation: 0,
         },
         buffer: BufferId {
-            index: NONE,
+            index: Idx::NONE,
             generation: 0,
         },
         rkey: RKey(0),

@@ -6,7 +6,7 @@ use crate::command::{BufferSpans, TcpCommand};
 use crate::connection::{Connection, Shutdown, Spans};
 use crate::endpoint::Lending;
 use crate::event::{CloseReason, FallbackReason};
-use crate::id::{BufferId, GroupId, NONE};
+use crate::id::{BufferId, BufferIdx, GroupId, GroupIdx, HandshakeIdx, Idx, LinkIdx, RemoteRmbIdx};
 use crate::link_group::segments;
 use crate::slots::{Linked, Links};
 use crate::time::Instant;
@@ -46,15 +46,15 @@ pub(crate) mod list {
 #[repr(C)]
 pub struct ConnectionRecord {
     pub(crate) phase: Phase,
-    pub(crate) group: u32,
-    pub(crate) link: u32,
+    pub(crate) group: GroupIdx,
+    pub(crate) link: LinkIdx,
     /// Events not yet polled.
     pub(crate) notices: Pending,
     pub(crate) first_contact: bool,
     pub(crate) tcp: Option<TcpCommand>,
-    ready: Links,
-    events: Links,
-    pub(crate) send_buffer: u32,
+    ready: Links<Self>,
+    events: Links<Self>,
+    pub(crate) send_buffer: BufferIdx,
     /// Generation of the send buffer, which saves reading its slot.
     pub(crate) send_generation: u32,
     pub(crate) target: Target,
@@ -64,8 +64,8 @@ pub struct ConnectionRecord {
     pub(crate) token: AlertToken,
     pub(crate) rmb: Element,
     pub(crate) remote: RemoteElement,
-    tcp_out: Links,
-    members: Links,
+    tcp_out: Links<Self>,
+    members: Links<Self>,
     /// How it ended, once it has.
     pub(crate) end: Option<End>,
     /// The group it was established in, for as long as the handle lives.
@@ -80,7 +80,7 @@ pub struct ConnectionRecord {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Phase {
     /// In rendezvous, with this handshake.
-    Rendezvous(u32),
+    Rendezvous(HandshakeIdx),
     /// Carried by SMC-R.
     Active,
     /// Plain TCP, but a Decline of the peer may still arrive (AMB-46).
@@ -107,7 +107,7 @@ const _: () = {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(C)]
 pub(crate) struct Element {
-    pub(crate) buffer: u32,
+    pub(crate) buffer: BufferIdx,
     /// Generation of the buffer, which does not change while it is in use.
     pub(crate) generation: u32,
     /// First byte in the RMB.
@@ -118,7 +118,7 @@ pub(crate) struct Element {
 
 impl Element {
     pub(crate) const NONE: Self = Self {
-        buffer: NONE,
+        buffer: Idx::NONE,
         generation: 0,
         index: 0,
         offset: 0,
@@ -147,13 +147,13 @@ impl Element {
 /// The peer's element.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct RemoteElement {
-    pub(crate) rmb: u32,
+    pub(crate) rmb: RemoteRmbIdx,
     pub(crate) index: u8,
 }
 
 impl RemoteElement {
     pub(crate) const NONE: Self = Self {
-        rmb: NONE,
+        rmb: Idx::NONE,
         index: 0,
     };
 }
@@ -211,15 +211,15 @@ pub(crate) enum End {
 }
 
 impl ConnectionRecord {
-    pub(crate) const fn new(handshake: u32) -> Self {
+    pub(crate) const fn new(handshake: HandshakeIdx) -> Self {
         Self {
             phase: Phase::Rendezvous(handshake),
             connection: None,
             token: AlertToken(0),
-            group: NONE,
-            link: NONE,
+            group: Idx::NONE,
+            link: Idx::NONE,
             rmb: Element::NONE,
-            send_buffer: NONE,
+            send_buffer: Idx::NONE,
             send_generation: 0,
             remote: RemoteElement::NONE,
             target: Target::NONE,
@@ -228,7 +228,7 @@ impl ConnectionRecord {
             tcp: None,
             first_contact: false,
             home: GroupId {
-                index: NONE,
+                index: Idx::NONE,
                 generation: 0,
             },
             shutdown: None,
@@ -262,7 +262,7 @@ impl ConnectionRecord {
 
     /// Whether CDC messages with this token on links of this group are for it.
     #[inline(always)]
-    pub(crate) fn is_receiver(&self, group: u32, token: AlertToken) -> bool {
+    pub(crate) fn is_receiver(&self, group: GroupIdx, token: AlertToken) -> bool {
         self.token == token && self.group == group && self.phase == Phase::Active
     }
 
@@ -295,7 +295,7 @@ macro_rules! linked {
     ($($kind:expr),*) => {$(
         impl Linked<{ $kind }> for ConnectionRecord {
             #[inline]
-            fn links(&mut self) -> &mut Links {
+            fn links(&mut self) -> &mut Links<Self> {
                 match $kind {
                     list::READY => &mut self.ready,
                     list::EVENTS => &mut self.events,

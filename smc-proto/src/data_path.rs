@@ -14,7 +14,7 @@ use crate::engine::Core;
 #[cfg(doc)]
 use crate::engine::Engine;
 use crate::event::Event;
-use crate::id::{ConnId, NONE};
+use crate::id::{ConnId, ConnIdx, HandshakeIdx, LinkIdx};
 use crate::link_group::{Link, link_list, segments};
 use crate::slots::{Linked, Pool};
 use crate::storage::Tables;
@@ -49,17 +49,17 @@ pub(crate) enum Deferred {
     /// Everything is done.
     Nothing,
     /// A connection changed in a way that is not only about bytes.
-    Connection(u32),
+    Connection(ConnIdx),
     /// A connection may be at its end.
-    Idle(u32),
+    Idle(ConnIdx),
     /// The message on this link is not a CDC message.
-    Llc(u32),
+    Llc(LinkIdx),
     /// The message on this link breaks the protocol.
-    Violation(u32),
+    Violation(LinkIdx),
     /// A CDC message for a connection in rendezvous, with this handshake.
-    Early(u32),
+    Early(HandshakeIdx),
     /// Not only one CDC message was sent on this link: nothing is done yet.
-    Sends(u32),
+    Sends(LinkIdx),
 }
 
 impl<'a> DataPath<'a> {
@@ -88,7 +88,7 @@ impl DataPath<'_> {
     #[inline(always)]
     pub(crate) fn write(
         &mut self,
-        index: u32,
+        index: ConnIdx,
         fill: impl FnOnce(&BufferSpans) -> u32,
     ) -> Result<u32, ApiMisuse> {
         let Some(record) = member(&mut self.connections, index) else {
@@ -115,8 +115,8 @@ impl DataPath<'_> {
     #[inline(always)]
     pub(crate) fn after_write(
         &mut self,
-        index: u32,
-        link: u32,
+        index: ConnIdx,
+        link: LinkIdx,
         moved: Option<Option<Instant>>,
         written: u32,
     ) {
@@ -132,7 +132,7 @@ impl DataPath<'_> {
     #[inline(always)]
     pub(crate) fn read(
         &mut self,
-        index: u32,
+        index: ConnIdx,
         take: impl FnOnce(&BufferSpans) -> u32,
     ) -> Result<ReadOutcome, ApiMisuse> {
         let Some(record) = member(&mut self.connections, index) else {
@@ -158,7 +158,7 @@ impl DataPath<'_> {
 
     /// Puts a link on its device's list if it has anything to fetch.
     #[inline(always)]
-    pub(crate) fn schedule_link(&mut self, index: u32) {
+    pub(crate) fn schedule_link(&mut self, index: LinkIdx) {
         let Some(link) = self.links.at_mut(index) else {
             return;
         };
@@ -173,7 +173,7 @@ impl DataPath<'_> {
 
     /// Puts a connection on the list of a link, and the link on its device's.
     #[inline(always)]
-    fn queue_on_link(&mut self, index: u32, link: u32) {
+    fn queue_on_link(&mut self, index: ConnIdx, link: LinkIdx) {
         let Some(state) = self.links.at_mut(link) else {
             return;
         };
@@ -196,14 +196,14 @@ impl DataPath<'_> {
     /// Draws the consequences of a change of a connection that is only about
     /// bytes: work for the link, a deadline, an event. Others are left.
     #[inline(always)]
-    pub(crate) fn after_connection(&mut self, index: u32) -> Deferred {
+    pub(crate) fn after_connection(&mut self, index: ConnIdx) -> Deferred {
         let (core, connections, links) = self.parts();
         after_connection(core, connections, links, index)
     }
 
     /// Notes events of a connection that has not ended.
     #[inline(always)]
-    pub(crate) fn notify(&mut self, index: u32, what: Pending) {
+    pub(crate) fn notify(&mut self, index: ConnIdx, what: Pending) {
         if let Some(record) = self.connections.at_mut(index)
             // The last event of a handle stays the last.
             && record.phase != Phase::Ended
@@ -241,11 +241,11 @@ impl DataPath<'_> {
 #[inline(always)]
 fn member<'a>(
     connections: &'a mut Pool<'_, ConnectionRecord>,
-    index: u32,
+    index: ConnIdx,
 ) -> Option<&'a mut ConnectionRecord> {
     connections
         .at_mut(index)
-        .filter(|record| record.group != NONE)
+        .filter(|record| record.group.is_some())
 }
 
 #[inline(never)]
@@ -253,7 +253,7 @@ fn after_connection(
     core: &mut Core,
     connections: Pool<'_, ConnectionRecord>,
     links: Pool<'_, Link>,
-    index: u32,
+    index: ConnIdx,
 ) -> Deferred {
     let mut path = DataPath {
         core,

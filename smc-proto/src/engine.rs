@@ -10,7 +10,9 @@ use crate::config::{Config, MAX_DEVICES};
 use crate::connection::Ring;
 use crate::connection_record::{ConnectionRecord, Pending, Phase, list as connection_list};
 use crate::data_path::DataPath;
-use crate::id::{BufferId, ConnId, DeviceId, GroupId, LinkId, NONE};
+use crate::id::{
+    BufferId, BufferIdx, ConnId, ConnIdx, DeviceId, GroupId, GroupIdx, Idx, LinkId, LinkIdx,
+};
 use crate::link_group::{
     Answer, Buffer, Control, Link, LinkGroup, RemoteRmb, buffer_list, handshake_list, ism_slot,
 };
@@ -39,19 +41,19 @@ pub(crate) struct Core {
     /// What ISM devices have to answer.
     pub(crate) ism_answers: [Answer; MAX_DEVICES],
     pub(crate) ports: Ports,
-    pub(crate) clc_out: List<{ handshake_list::CLC }>,
-    pub(crate) wakes: List<{ handshake_list::WAKE }>,
-    pub(crate) tcp_out: List<{ connection_list::TCP }>,
-    pub(crate) connection_events: List<{ connection_list::EVENTS }>,
-    pub(crate) groups_up: List<{ group_list::EVENTS }>,
-    pub(crate) groups_down: List<{ group_list::EVENTS }>,
-    pub(crate) link_events: List<{ link_list::EVENTS }>,
-    pub(crate) joinable: [List<{ group_list::JOINABLE }>; BUCKETS],
-    pub(crate) links_by_qpn: [List<{ link_list::HASHED }>; BUCKETS],
+    pub(crate) clc_out: List<Handshake, { handshake_list::CLC }>,
+    pub(crate) wakes: List<Handshake, { handshake_list::WAKE }>,
+    pub(crate) tcp_out: List<ConnectionRecord, { connection_list::TCP }>,
+    pub(crate) connection_events: List<ConnectionRecord, { connection_list::EVENTS }>,
+    pub(crate) groups_up: List<LinkGroup, { group_list::EVENTS }>,
+    pub(crate) groups_down: List<LinkGroup, { group_list::EVENTS }>,
+    pub(crate) link_events: List<Link, { link_list::EVENTS }>,
+    pub(crate) joinable: [List<LinkGroup, { group_list::JOINABLE }>; BUCKETS],
+    pub(crate) links_by_qpn: [List<Link, { link_list::HASHED }>; BUCKETS],
     /// The next link's, see `new_link`.
     pub(crate) next_user_id: u32,
     /// The connection that the last CDC message was for.
-    pub(crate) last_receiver: u32,
+    pub(crate) last_receiver: ConnIdx,
     /// Number of calls that may have changed more than bytes: a link may use what it
     /// knows of its state until the number changes, see [`Link::is_flowing`].
     pub(crate) changes: u64,
@@ -62,8 +64,8 @@ pub(crate) struct Core {
 /// What waits for one RNIC.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Device {
-    pub(crate) links: List<{ link_list::READY }>,
-    pub(crate) buffers: List<{ buffer_list::READY }>,
+    pub(crate) links: List<Link, { link_list::READY }>,
+    pub(crate) buffers: List<Buffer, { buffer_list::READY }>,
 }
 
 impl Device {
@@ -96,7 +98,7 @@ impl Core {
             joinable: [List::EMPTY; BUCKETS],
             links_by_qpn: [List::EMPTY; BUCKETS],
             next_user_id: 1,
-            last_receiver: NONE,
+            last_receiver: Idx::NONE,
             changes: 1,
             statistics: Statistics::NEW,
             steps: 0,
@@ -244,21 +246,21 @@ impl<'a> Engine<'a> {
         self.core.config.connection.planted(bug)
     }
 
-    pub(crate) fn conn_id(&self, index: u32) -> ConnId {
+    pub(crate) fn conn_id(&self, index: ConnIdx) -> ConnId {
         ConnId {
             index,
             generation: self.connections.generation(index),
         }
     }
 
-    pub(crate) fn link_id(&self, index: u32) -> LinkId {
+    pub(crate) fn link_id(&self, index: LinkIdx) -> LinkId {
         LinkId {
             index,
             generation: self.links.generation(index),
         }
     }
 
-    pub(crate) fn group_id(&self, index: u32) -> GroupId {
+    pub(crate) fn group_id(&self, index: GroupIdx) -> GroupId {
         GroupId {
             index,
             generation: self.groups.generation(index),
@@ -266,7 +268,7 @@ impl<'a> Engine<'a> {
     }
 
     #[inline]
-    pub(crate) fn buffer_id(&self, index: u32) -> BufferId {
+    pub(crate) fn buffer_id(&self, index: BufferIdx) -> BufferId {
         BufferId {
             index,
             generation: self.buffers.generation(index),
@@ -275,7 +277,7 @@ impl<'a> Engine<'a> {
 
     /// The live connection of a handle.
     #[inline]
-    pub(crate) fn live_conn(&self, id: ConnId) -> Option<u32> {
+    pub(crate) fn live_conn(&self, id: ConnId) -> Option<ConnIdx> {
         self.connections
             .is_live(id.index, id.generation)
             .then_some(id.index)
@@ -293,12 +295,12 @@ impl<'a> Engine<'a> {
 
     // ---- lists -----------------------------------------------------------
 
-    pub(crate) fn schedule_link(&mut self, index: u32) {
+    pub(crate) fn schedule_link(&mut self, index: LinkIdx) {
         self.data_path().schedule_link(index);
     }
 
     /// Puts a buffer on its device's list if it has anything to do.
-    pub(crate) fn schedule_buffer(&mut self, index: u32) {
+    pub(crate) fn schedule_buffer(&mut self, index: BufferIdx) {
         let Some(buffer) = self.buffers.at(index) else {
             return;
         };
@@ -319,7 +321,7 @@ impl<'a> Engine<'a> {
 
     /// The next control command of a buffer, and the RNIC it is for:
     /// registrations are a matter of the link's RNIC.
-    pub(crate) fn buffer_work(&self, index: u32) -> Option<(Control, DeviceId)> {
+    pub(crate) fn buffer_work(&self, index: BufferIdx) -> Option<(Control, DeviceId)> {
         let buffer = self.buffers.at(index)?;
         let wanted = buffer.wanted(self.registrable(buffer.group))?;
         let link = wanted.link_position().and_then(|position| {
@@ -330,7 +332,7 @@ impl<'a> Engine<'a> {
     }
 
     /// Takes a buffer off the list of the RNIC it waits for.
-    pub(crate) fn unlist_buffer(&mut self, index: u32) {
+    pub(crate) fn unlist_buffer(&mut self, index: BufferIdx) {
         let Some(device) = self.buffers.at(index).map(|b| b.listed_at) else {
             return;
         };
@@ -340,7 +342,7 @@ impl<'a> Engine<'a> {
     }
 
     /// Takes a link off the list of its device.
-    pub(crate) fn unlist_link(&mut self, index: u32) {
+    pub(crate) fn unlist_link(&mut self, index: LinkIdx) {
         let Some(device) = self.links.at(index).map(|l| l.path.device) else {
             return;
         };
@@ -350,7 +352,7 @@ impl<'a> Engine<'a> {
     }
 
     /// Schedules the rendezvous of a connection, so that it checks again what it waits for.
-    pub(crate) fn wake(&mut self, connection: u32) {
+    pub(crate) fn wake(&mut self, connection: ConnIdx) {
         if let Some(Phase::Rendezvous(handshake)) =
             self.connections.at(connection).map(|record| record.phase)
         {
@@ -358,7 +360,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    pub(crate) fn notify(&mut self, connection: u32, what: Pending) {
+    pub(crate) fn notify(&mut self, connection: ConnIdx, what: Pending) {
         if let Some(record) = self.connections.at_mut(connection) {
             record.notices |= what;
             self.core
@@ -367,7 +369,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    pub(crate) fn command_tcp(&mut self, connection: u32, command: TcpCommand) {
+    pub(crate) fn command_tcp(&mut self, connection: ConnIdx, command: TcpCommand) {
         if let Some(record) = self.connections.at_mut(connection) {
             record.tcp = Some(command);
             self.core

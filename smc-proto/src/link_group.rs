@@ -84,10 +84,12 @@ pub(crate) use teardown::Fallback;
 use core::hash::{Hash, Hasher};
 
 use crate::config::LINKS_PER_GROUP;
+use crate::connection_record::ConnectionRecord;
 use crate::connection_record::list::MEMBERS;
 use crate::event::CloseReason;
 use crate::fingerprint::until;
-use crate::id::{LanId, NONE};
+use crate::id::{ConnIdx, Idx, LanId, LinkIdx, RemoteRmbIdx};
+use crate::rendezvous::Handshake;
 use crate::slots::{Linked, Links, List};
 use crate::time::{Instant, earliest};
 use crate::version::Terms;
@@ -145,7 +147,7 @@ pub struct LinkGroup {
     /// The LAN all its links are on (LINK-037).
     pub(crate) lan: LanId,
     /// Its links by position; RTokens are kept by position, too.
-    pub(crate) links: [u32; LINKS_PER_GROUP],
+    pub(crate) links: [LinkIdx; LINKS_PER_GROUP],
     /// The number the server gave last (LINK-027).
     pub(crate) last_number: LinkNumber,
     /// Whether a link was ever taken out.
@@ -163,17 +165,17 @@ pub struct LinkGroup {
     pub(crate) other_port: Option<(Gid, Mac)>,
     /// First cursor value in both directions: 0 without eye catchers, else 4.
     pub(crate) ring_base: u32,
-    pub(crate) members: List<MEMBERS>,
+    pub(crate) members: List<ConnectionRecord, MEMBERS>,
     pub(crate) connection_count: u16,
     /// Spare send buffers and RMBs, by [kind][size code].
-    pub(crate) spare: [[List<{ buffer_list::SPARE }>; 16]; 2],
-    pub(crate) buffers: List<{ buffer_list::OWNED }>,
+    pub(crate) spare: [[List<Buffer, { buffer_list::SPARE }>; 16]; 2],
+    pub(crate) buffers: List<Buffer, { buffer_list::OWNED }>,
     pub(crate) rmb_count: u16,
     /// Whether connections wait for an RMB of theirs, because there are as many as
     /// there may be.
     pub(crate) rmb_awaited: bool,
-    pub(crate) agreements: List<{ buffer_list::AGREEMENT }>,
-    pub(crate) remote_rmbs: List<0>,
+    pub(crate) agreements: List<Buffer, { buffer_list::AGREEMENT }>,
+    pub(crate) remote_rmbs: List<RemoteRmb, 0>,
     pub(crate) remote_rmb_count: u16,
     /// CONFIRM RKEY of the peer that is not complete: the RMB, and links of which
     /// it has not announced yet.
@@ -182,23 +184,23 @@ pub struct LinkGroup {
     pub(crate) flow: Flow,
     pub(crate) flow_deadline: Option<Instant>,
     /// Connections that wait for the first contact of another one to end.
-    pub(crate) queued: List<{ handshake_list::QUEUED }>,
+    pub(crate) queued: List<Handshake, { handshake_list::QUEUED }>,
     /// The connection whose rendezvous forms this group.
-    pub(crate) founder: u32,
+    pub(crate) founder: ConnIdx,
     pub(crate) idle_deadline: Option<Instant>,
     /// While forming: the code to decline with, unless that is too late.
     pub(crate) decline: Option<DiagnosisCode>,
     pub(crate) notified: GroupNotified,
-    list_links: [Links; 2],
+    list_links: [Links<Self>; 2],
 }
 
 /// A CONFIRM RKEY whose CONTINUATIONs are still to come.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct IncomingRkey {
     /// The peer's RMB.
-    pub(crate) rmb: u32,
+    pub(crate) rmb: RemoteRmbIdx,
     /// The link it comes on.
-    pub(crate) via_link: u32,
+    pub(crate) via_link: LinkIdx,
     /// Entries that remain.
     pub(crate) left: u8,
     /// Links that the peer knew of when it wrote the first message.
@@ -244,7 +246,7 @@ impl LinkGroup {
             terms,
             state: GroupState::Forming(formation),
             lan,
-            links: [NONE; LINKS_PER_GROUP],
+            links: [Idx::NONE; LINKS_PER_GROUP],
             last_number: LinkNumber(0),
             lost_links: false,
             addition: Addition::IDLE,
@@ -266,7 +268,7 @@ impl LinkGroup {
             flow: Flow::Idle,
             flow_deadline: None,
             queued: List::EMPTY,
-            founder: NONE,
+            founder: Idx::NONE,
             idle_deadline: None,
             decline: None,
             notified: GroupNotified::Nothing,
@@ -314,26 +316,26 @@ impl LinkGroup {
     }
 
     /// The link that the group was formed with, until it is gone.
-    pub(crate) const fn first_link(&self) -> u32 {
+    pub(crate) const fn first_link(&self) -> LinkIdx {
         let [first, ..] = self.links;
         first
     }
 
     /// Whether the group has no link any more.
     pub(crate) fn has_no_link(&self) -> bool {
-        self.links == [NONE; LINKS_PER_GROUP]
+        self.links == [Idx::NONE; LINKS_PER_GROUP]
     }
 }
 
 impl Linked<{ list::JOINABLE }> for LinkGroup {
-    fn links(&mut self) -> &mut Links {
+    fn links(&mut self) -> &mut Links<Self> {
         let [joinable, _] = &mut self.list_links;
         joinable
     }
 }
 
 impl Linked<{ list::EVENTS }> for LinkGroup {
-    fn links(&mut self) -> &mut Links {
+    fn links(&mut self) -> &mut Links<Self> {
         let [_, events] = &mut self.list_links;
         events
     }

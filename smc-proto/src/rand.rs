@@ -1,5 +1,6 @@
 //! Numbers a peer cannot guess, from the one seed the embedder gives.
 
+use crate::id::{ConnIdx, Idx};
 use crate::wire::types::AlertToken;
 
 /// A generator whose outputs reveal nothing of each other: SipHash-2-4 of a
@@ -85,8 +86,8 @@ impl TokenKey {
 
     /// The token of a use of a slot; 0 for one use in 2^32, which the caller skips.
     //= CLC-037
-    pub(crate) const fn seal(&self, index: u32, generation: u32) -> AlertToken {
-        let plain = index | generation.unbounded_shl(self.index_bits);
+    pub(crate) const fn seal(&self, conn: ConnIdx, generation: u32) -> AlertToken {
+        let plain = conn.get() | generation.unbounded_shl(self.index_bits);
         let [mut left, mut right] = halves(plain);
         let [a, b, c, d] = self.rounds;
         left ^= round(right, a);
@@ -98,14 +99,14 @@ impl TokenKey {
 
     /// The slot of a token and the low bits of its generation.
     #[inline]
-    pub(crate) const fn open(&self, token: AlertToken) -> u32 {
+    pub(crate) const fn open(&self, token: AlertToken) -> ConnIdx {
         let [mut left, mut right] = halves(token.0);
         let [a, b, c, d] = self.rounds;
         right ^= round(left, d);
         left ^= round(right, c);
         right ^= round(left, b);
         left ^= round(right, a);
-        join(left, right) & !(u32::MAX.unbounded_shl(self.index_bits))
+        Idx::new(join(left, right) & !(u32::MAX.unbounded_shl(self.index_bits)))
     }
 }
 
@@ -144,7 +145,7 @@ mod tests {
         let key = TokenKey::new(&mut random, 1000);
         let mut seen = std::collections::BTreeSet::new();
         for generation in 0..50 {
-            for index in 0..1000 {
+            for index in (0..1000).map(Idx::new) {
                 let token = key.seal(index, generation);
                 assert_eq!(key.open(token), index);
                 assert!(seen.insert(token));
@@ -158,8 +159,9 @@ mod tests {
         //= CLC-037 test
         let mut random = Random::new(1);
         let key = TokenKey::new(&mut random, 256);
-        let close = (0..255u32)
-            .filter(|&i| key.seal(i, 0).0.abs_diff(key.seal(i + 1, 0).0) < 0x1_0000)
+        let token = |i| key.seal(Idx::new(i), 0).0;
+        let close = (0..255)
+            .filter(|&i| token(i).abs_diff(token(i + 1)) < 0x1_0000)
             .count();
         assert!(
             close < 5,

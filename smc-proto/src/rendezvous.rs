@@ -36,7 +36,7 @@ use heapless::Vec;
 use crate::command::QpAddress;
 use crate::config::{MAX_ISM_PATHS, MAX_PATHS, Offers};
 use crate::fingerprint::until;
-use crate::id::NONE;
+use crate::id::{ConnIdx, GroupIdx, Idx, RemoteRmbIdx};
 use crate::link_group::{Role, handshake_list};
 use crate::path::{IsmPath, LocalPath};
 use crate::slots::{Linked, Links};
@@ -98,7 +98,7 @@ impl ConnOptions {
 /// A rendezvous as the tables hold it. Opaque.
 #[derive(Clone, Debug)]
 pub struct Handshake {
-    pub(crate) conn: u32,
+    pub(crate) conn: ConnIdx,
     pub(crate) role: Role,
     pub(crate) state: State,
     pub(crate) options: Wishes,
@@ -115,12 +115,12 @@ pub struct Handshake {
     /// The peer's Accept or Confirm.
     pub(crate) peer: Option<PeerEnd>,
     /// The peer's RMB: index and generation.
-    pub(crate) remote_rmb: Option<(u32, u32)>,
+    pub(crate) remote_rmb: Option<(RemoteRmbIdx, u32)>,
     /// Server: the links that left the group last since the Accept. The Confirm may
     /// name them.
     pub(crate) former: [Option<FormerLink>; 2],
     /// The group whose forming is waited for.
-    pub(crate) queued_on: u32,
+    pub(crate) queued_on: GroupIdx,
     /// The newest CDC message that came before its time (RENDEZVOUS-050), and
     /// before it the last one with urgent data.
     pub(crate) early: [Option<Cdc>; 2],
@@ -131,7 +131,7 @@ pub struct Handshake {
     pub(crate) prepared_by: Option<Instant>,
     /// End of the whole rendezvous.
     pub(crate) overall: Instant,
-    links: [Links; 3],
+    links: [Links<Self>; 3],
 }
 
 /// A link that left its group.
@@ -189,7 +189,7 @@ pub(crate) enum State {
 }
 
 impl Handshake {
-    const fn new(conn: u32, role: Role, options: &ConnOptions, overall: Instant) -> Self {
+    const fn new(conn: ConnIdx, role: Role, options: &ConnOptions, overall: Instant) -> Self {
         Self {
             conn,
             role,
@@ -220,7 +220,7 @@ impl Handshake {
             peer: None,
             remote_rmb: None,
             former: [None; 2],
-            queued_on: NONE,
+            queued_on: Idx::NONE,
             early: [None; 2],
             deadline: None,
             prepared_by: None,
@@ -329,7 +329,7 @@ impl Handshake {
 macro_rules! linked {
     ($($kind:expr),*) => {$(
         impl Linked<{ $kind }> for Handshake {
-            fn links(&mut self) -> &mut Links {
+            fn links(&mut self) -> &mut Links<Self> {
                 let [clc, wake, queued] = &mut self.links;
                 match $kind {
                     handshake_list::CLC => clc,

@@ -20,8 +20,11 @@ pub(crate) use list::{Linked, Links, List};
 #[cfg(feature = "rations")]
 pub use ration::Ration;
 
-use crate::id::NONE;
+use crate::id::Idx;
 use crate::time::Instant;
+
+/// A position that is none.
+const NONE: u32 = u32::MAX;
 
 /// One place of a table, to be created with [`Slot::EMPTY`].
 ///
@@ -125,8 +128,13 @@ impl<'a, T> Pool<'a, T> {
         u32::try_from(self.slots.len()).unwrap_or(NONE)
     }
 
+    /// All positions of the table, used or not; the table is free meanwhile.
+    pub(crate) fn indices(&self) -> impl Iterator<Item = Idx<T>> + use<T> {
+        (0..self.capacity()).map(Idx::new)
+    }
+
     /// Puts `value` into a free slot: its index and generation, or `None` if full.
-    pub(crate) fn insert(&mut self, value: T) -> Option<(u32, u32)> {
+    pub(crate) fn insert(&mut self, value: T) -> Option<(Idx<T>, u32)> {
         #[cfg(feature = "rations")]
         if self.head.rationed.refuses() {
             return None;
@@ -148,55 +156,55 @@ impl<'a, T> Pool<'a, T> {
         slot.place = NONE;
         slot.value = Some(value);
         self.head.used = self.head.used.saturating_add(1);
-        Some((index, slot.generation))
+        Some((Idx::new(index), slot.generation))
     }
 
     /// Frees a slot. Its handles are stale from here on.
-    pub(crate) fn remove(&mut self, index: u32) -> Option<T> {
+    pub(crate) fn remove(&mut self, index: Idx<T>) -> Option<T> {
         self.set_deadline(index, None);
-        let slot = self.slots.get_mut(index as usize)?;
+        let slot = self.slots.get_mut(index.get() as usize)?;
         let value = slot.value.take()?;
         slot.generation = slot.generation.wrapping_add(1);
         match self.slots.get_mut(self.head.free_last as usize) {
-            Some(last) => last.place = index,
-            None => self.head.free_first = index,
+            Some(last) => last.place = index.get(),
+            None => self.head.free_first = index.get(),
         }
-        self.head.free_last = index;
+        self.head.free_last = index.get();
         self.head.used = self.head.used.saturating_sub(1);
         Some(value)
     }
 
     /// The object in a slot known to be in use.
     #[inline]
-    pub(crate) fn at(&self, index: u32) -> Option<&T> {
-        self.slots.get(index as usize)?.value.as_ref()
+    pub(crate) fn at(&self, index: Idx<T>) -> Option<&T> {
+        self.slots.get(index.get() as usize)?.value.as_ref()
     }
 
     /// The object in a slot known to be in use.
     #[inline]
-    pub(crate) fn at_mut(&mut self, index: u32) -> Option<&mut T> {
-        self.slots.get_mut(index as usize)?.value.as_mut()
+    pub(crate) fn at_mut(&mut self, index: Idx<T>) -> Option<&mut T> {
+        self.slots.get_mut(index.get() as usize)?.value.as_mut()
     }
 
     /// The object in a slot known to be in use, behind the slot's generation.
     #[inline]
-    pub(crate) fn entry(&mut self, index: u32) -> Option<(u32, &mut T)> {
-        let slot = self.slots.get_mut(index as usize)?;
+    pub(crate) fn entry(&mut self, index: Idx<T>) -> Option<(u32, &mut T)> {
+        let slot = self.slots.get_mut(index.get() as usize)?;
         Some((slot.generation, slot.value.as_mut()?))
     }
 
     /// Consumes the borrow and returns an entry that lives as long as it.
     #[inline]
-    pub(crate) fn into_entry(self, index: u32) -> Option<(u32, &'a mut T)> {
-        let slot = self.slots.get_mut(index as usize)?;
+    pub(crate) fn into_entry(self, index: Idx<T>) -> Option<(u32, &'a mut T)> {
+        let slot = self.slots.get_mut(index.get() as usize)?;
         Some((slot.generation, slot.value.as_mut()?))
     }
 
     /// The handle's object, if it still exists.
     #[inline]
-    pub(crate) fn live_mut(&mut self, index: u32, generation: u32) -> Option<&mut T> {
+    pub(crate) fn live_mut(&mut self, index: Idx<T>, generation: u32) -> Option<&mut T> {
         self.slots
-            .get_mut(index as usize)
+            .get_mut(index.get() as usize)
             .filter(|slot| slot.generation == generation)?
             .value
             .as_mut()
@@ -204,8 +212,8 @@ impl<'a, T> Pool<'a, T> {
 
     /// The handle's object, if it still exists.
     #[inline]
-    pub(crate) fn live(&self, index: u32, generation: u32) -> Option<&T> {
-        let slot = self.slots.get(index as usize)?;
+    pub(crate) fn live(&self, index: Idx<T>, generation: u32) -> Option<&T> {
+        let slot = self.slots.get(index.get() as usize)?;
         slot.value
             .as_ref()
             .filter(|_| slot.generation == generation)
@@ -213,29 +221,29 @@ impl<'a, T> Pool<'a, T> {
 
     /// Whether the handle's object still exists.
     #[inline]
-    pub(crate) fn is_live(&self, index: u32, generation: u32) -> bool {
+    pub(crate) fn is_live(&self, index: Idx<T>, generation: u32) -> bool {
         self.slots
-            .get(index as usize)
+            .get(index.get() as usize)
             .is_some_and(|slot| slot.generation == generation && slot.value.is_some())
     }
 
     /// Generation of a slot.
     #[inline]
-    pub(crate) fn generation(&self, index: u32) -> u32 {
+    pub(crate) fn generation(&self, index: Idx<T>) -> u32 {
         self.slots
-            .get(index as usize)
+            .get(index.get() as usize)
             .map_or(0, |slot| slot.generation)
     }
 
     /// Sets or clears the one deadline of a slot in use. O(log n), O(1) if unchanged.
     #[inline]
-    pub(crate) fn set_deadline(&mut self, index: u32, deadline: Option<Instant>) {
-        timer::set(self.head, self.slots, index, deadline);
+    pub(crate) fn set_deadline(&mut self, index: Idx<T>, deadline: Option<Instant>) {
+        timer::set(self.head, self.slots, index.get(), deadline);
     }
 
     /// The deadline of a slot.
-    pub(crate) fn deadline(&self, index: u32) -> Option<Instant> {
-        timer::of(self.slots, index)
+    pub(crate) fn deadline(&self, index: Idx<T>) -> Option<Instant> {
+        timer::of(self.slots, index.get())
     }
 
     /// Whether any slot has a deadline.
@@ -245,14 +253,26 @@ impl<'a, T> Pool<'a, T> {
     }
 
     /// The earliest deadline of the table and whose it is.
-    pub(crate) fn earliest(&self) -> Option<(Instant, u32)> {
-        timer::earliest(self.head, self.slots)
+    pub(crate) fn earliest(&self) -> Option<(Instant, Idx<T>)> {
+        let (deadline, owner) = timer::earliest(self.head, self.slots)?;
+        Some((deadline, Idx::new(owner)))
+    }
+
+    /// The earliest deadline of the table.
+    pub(crate) fn first_deadline(&self) -> Option<Instant> {
+        self.earliest().map(|(deadline, _)| deadline)
+    }
+
+    /// An object whose deadline has passed: the one with the earliest.
+    pub(crate) fn due(&self, now: Instant) -> Option<Idx<T>> {
+        let (deadline, owner) = self.earliest()?;
+        (deadline <= now).then_some(owner)
     }
 
     /// All objects, in slot order; for statistics and fingerprints, not for the data path.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Idx<T>, &T)> {
         // Not `0..`: that could overflow, as far as the compiler knows.
-        (0..self.capacity())
+        self.indices()
             .zip(self.slots.iter())
             .filter_map(|(i, slot)| Some((i, slot.value.as_ref()?)))
     }

@@ -8,7 +8,7 @@ use crate::connection::{ApiMisuse, CloseState, Connection, Progress, Shutdown};
 use crate::connection_record::{ConnectionRecord, Phase};
 use crate::engine::Engine;
 use crate::event::CloseReason;
-use crate::id::{GroupId, LinkId, NONE};
+use crate::id::{ConnIdx, GroupId, LinkId};
 use crate::link_group::segments;
 use crate::time::Instant;
 use crate::wire::types::AlertToken;
@@ -16,7 +16,7 @@ use crate::wire::types::AlertToken;
 /// One connection, for reading, writing and closing.
 pub struct ConnMut<'a> {
     pub(super) engine: Engine<'a>,
-    pub(super) index: u32,
+    pub(super) index: ConnIdx,
 }
 
 impl ConnMut<'_> {
@@ -26,7 +26,7 @@ impl ConnMut<'_> {
         self.engine
             .connections
             .at(self.index)
-            .filter(|record| record.group != NONE)
+            .filter(|record| record.group.is_some())
     }
 
     /// Where the next bytes to send can be put: free space of the send buffer.
@@ -123,7 +123,7 @@ impl ConnMut<'_> {
             let record = self.member()?;
             (record.group, record.link)
         };
-        let link = (link != NONE).then(|| self.engine.link_id(link));
+        let link = (link.is_some()).then(|| self.engine.link_id(link));
         Some((self.engine.group_id(group), link))
     }
 

@@ -4,7 +4,7 @@ use super::{Endpoint, TcpEvent};
 use crate::completion::{IsmCompletion, RdmaCompletion};
 use crate::connection_record::Pending;
 use crate::data_path::{DataPath, Deferred};
-use crate::id::{BufferId, ConnId, LinkId, WrId};
+use crate::id::{BufferId, ConnId, ConnIdx, LinkId, WrId};
 use crate::link_group::{Follows, owner_of};
 use crate::path::PathEvent;
 use crate::rendezvous::{ClcError, ClcProgress};
@@ -115,7 +115,7 @@ impl<S: Storage> Endpoint<S> {
         &mut self,
         buffer: BufferId,
         cdc: &[u8; CDC_ISM_LENGTH],
-    ) -> Option<(u32, Follows)> {
+    ) -> Option<(ConnIdx, Follows)> {
         let tables = self.storage.tables();
         let owner = owner_of(&tables.buffers, &tables.connections, buffer)?;
         let follows = DataPath::new(&mut self.core, tables).on_fast_signal(owner, cdc)?;

@@ -19,7 +19,7 @@ use crate::config::ConnectionConfig;
 use crate::connection::{ApiMisuse, Connection, FatalCause};
 use crate::connection_record::{ConnectionRecord, Element, Phase};
 use crate::data_path::Deferred;
-use crate::id::{BufferId, ConnId, NONE};
+use crate::id::{BufferId, ConnId};
 use crate::link_group::{owner_of, segments};
 use crate::stats::{DataCounts, Statistics, count};
 use crate::storage::Storage;
@@ -273,7 +273,7 @@ impl ConnectionRecord {
     /// Whether nothing but bytes is to be expected of the connection.
     fn can_be_lent(&self) -> bool {
         let idle = self.phase == Phase::Active
-            && self.group != NONE
+            && self.group.is_some()
             && self.notices.is_empty()
             && self.tcp.is_none()
             && !self.is_listed();

@@ -213,14 +213,12 @@ impl<S: Storage> Endpoint<S> {
     fn first_timeout(&mut self) -> Option<Instant> {
         let tables = self.storage.tables();
         let deadlines = [
-            tables.connections.earliest(),
-            tables.handshakes.earliest(),
-            tables.groups.earliest(),
-            tables.links.earliest(),
-            tables.buffers.earliest(),
+            tables.connections.first_deadline(),
+            tables.handshakes.first_deadline(),
+            tables.groups.first_deadline(),
+            tables.links.first_deadline(),
+            tables.buffers.first_deadline(),
         ];
-        deadlines.into_iter().fold(None, |first, next| {
-            earliest(first, next.map(|(deadline, _)| deadline))
-        })
+        deadlines.into_iter().fold(None, earliest)
     }
 }

@@ -6,7 +6,7 @@ use super::Endpoint;
 use super::Proposed;
 use crate::config::Config;
 use crate::connection::CloseState;
-use crate::id::{ConnId, GroupId, LinkId, NONE};
+use crate::id::{ConnId, GroupId, LinkId};
 use crate::link_group::Role;
 use crate::path::LocalPath;
 use crate::stats::Statistics;
@@ -40,7 +40,7 @@ impl<S: Storage> Endpoint<S> {
     pub fn readiness(&mut self, conn: ConnId) -> Option<Readiness> {
         let tables = self.storage.tables();
         let record = tables.connections.live(conn.index, conn.generation);
-        let record = record.filter(|record| record.group != NONE)?;
+        let record = record.filter(|record| record.group.is_some())?;
         let connection = record.connection.as_ref()?;
         Some(Readiness {
             bytes: connection.readable_bytes() > 0,

@@ -2,45 +2,39 @@
 
 use crate::connection_record::Phase;
 use crate::engine::Engine;
-use crate::time::Instant;
 
 impl Engine<'_> {
     pub(super) fn on_timeout(&mut self) {
         let now = self.now();
-        let due = |first: Option<(Instant, u32)>| {
-            first
-                .filter(|(deadline, _)| *deadline <= now)
-                .map(|(_, owner)| owner)
-        };
         // Each round moves the first deadline of a table or clears it.
-        while let Some(index) = due(self.links.earliest()) {
+        while let Some(link) = self.links.due(now) {
             self.step();
-            self.on_link_timeout(index);
+            self.on_link_timeout(link);
         }
-        while let Some(index) = due(self.groups.earliest()) {
+        while let Some(group) = self.groups.due(now) {
             self.step();
-            self.on_group_timeout(index);
+            self.on_group_timeout(group);
         }
-        while let Some(index) = due(self.buffers.earliest()) {
+        while let Some(buffer) = self.buffers.due(now) {
             self.step();
-            self.on_buffer_timeout(index);
+            self.on_buffer_timeout(buffer);
         }
-        while let Some(index) = due(self.handshakes.earliest()) {
+        while let Some(handshake) = self.handshakes.due(now) {
             self.step();
-            self.on_handshake_timeout(index);
+            self.on_handshake_timeout(handshake);
             self.run_wakes();
         }
-        while let Some(index) = due(self.connections.earliest()) {
+        while let Some(conn) = self.connections.due(now) {
             self.step();
-            self.connections.set_deadline(index, None);
+            self.connections.set_deadline(conn, None);
             if self
                 .connections
-                .at(index)
+                .at(conn)
                 .is_some_and(|r| r.phase == Phase::Watching)
             {
-                self.give_up_watching(index);
+                self.give_up_watching(conn);
             } else {
-                self.with_connection(index, |connection, now, config| {
+                self.with_connection(conn, |connection, now, config| {
                     connection.on_timeout(now, &config.connection);
                 });
             }

@@ -7,7 +7,7 @@ use crate::connection::{Connection, Notices};
 use crate::connection_record::{End, Pending, Phase};
 use crate::data_path::Deferred;
 use crate::event::CloseReason;
-use crate::id::NONE;
+use crate::id::ConnIdx;
 use crate::planted::PlantedBug;
 use crate::time::Instant;
 
@@ -15,7 +15,7 @@ impl Engine<'_> {
     /// Runs `change` on a connection's protocol state, then draws the consequences.
     pub(crate) fn with_connection<R>(
         &mut self,
-        index: u32,
+        index: ConnIdx,
         change: impl FnOnce(&mut Connection, Instant, &Config) -> R,
     ) -> Option<R> {
         let now = self.core.now;
@@ -27,14 +27,14 @@ impl Engine<'_> {
 
     /// Notes that what a connection needs was lost, if the connection is lent: it ends when it is
     /// given back.
-    pub(crate) fn lose_if_lent(&mut self, index: u32) {
+    pub(crate) fn lose_if_lent(&mut self, index: ConnIdx) {
         if let Some(record) = self.connections.at_mut(index) {
             record.lose_if_lent();
         }
     }
 
     /// Draws the consequences of a change: work for the link, events, the end.
-    pub(crate) fn after_connection(&mut self, index: u32) {
+    pub(crate) fn after_connection(&mut self, index: ConnIdx) {
         let rest = self.data_path().after_connection(index);
         self.execute(rest);
     }
@@ -57,7 +57,7 @@ impl Engine<'_> {
         }
     }
 
-    fn on_notices(&mut self, index: u32, notices: Notices) {
+    fn on_notices(&mut self, index: ConnIdx, notices: Notices) {
         let mut pending = Pending::empty();
         if notices.intersects(Notices::READABLE | Notices::END_OF_STREAM) {
             pending |= Pending::READABLE;
@@ -91,7 +91,7 @@ impl Engine<'_> {
     }
 
     /// Whether the application has not ended a connection itself.
-    fn is_still_used(&self, index: u32) -> bool {
+    fn is_still_used(&self, index: ConnIdx) -> bool {
         let record = self.connections.at(index);
         record
             .and_then(|record| record.connection.as_ref())
@@ -101,7 +101,7 @@ impl Engine<'_> {
     /// The connection reached CLOSED: its token is void, its slot waits for work
     /// in flight and for events to be polled.
     //= CLOSE-027
-    fn on_closed(&mut self, index: u32) {
+    fn on_closed(&mut self, index: ConnIdx) {
         let Some(record) = self.connections.at_mut(index) else {
             return;
         };
@@ -125,7 +125,7 @@ impl Engine<'_> {
     }
 
     /// Ends a connection that never became active.
-    pub(crate) fn end(&mut self, index: u32, end: End) {
+    pub(crate) fn end(&mut self, index: ConnIdx, end: End) {
         let Some(record) = self.connections.at_mut(index) else {
             return;
         };
@@ -149,7 +149,7 @@ impl Engine<'_> {
     }
 
     /// Frees what an ended connection holds, as far as nothing is in flight.
-    pub(crate) fn release(&mut self, index: u32) {
+    pub(crate) fn release(&mut self, index: ConnIdx) {
         let Some(record) = self.connections.at(index) else {
             return;
         };
@@ -169,7 +169,7 @@ impl Engine<'_> {
         }
         let sent = record.notices.is_empty() && record.tcp.is_none();
         let ended = record.phase == Phase::Ended;
-        if record.group != NONE {
+        if record.group.is_some() {
             self.leave_group(index);
         }
         if ended && (sent || self.planted(PlantedBug::FreeListedSlot)) {

@@ -5,7 +5,7 @@ use super::{Acquired, Agreement, Buffer, Formation, Link, LinkGroup, Memory, QpG
 use crate::command::BufferKind;
 use crate::connection_record::Element;
 use crate::engine::Engine;
-use crate::id::NONE;
+use crate::id::{BufferIdx, ConnIdx, GroupIdx, Idx, LinkIdx};
 use crate::path::LocalPath;
 use crate::planted::PlantedBug;
 use crate::version::Terms;
@@ -22,7 +22,7 @@ impl Engine<'_> {
         path: LocalPath,
         terms: Terms,
         formation: Formation,
-    ) -> Option<u32> {
+    ) -> Option<GroupIdx> {
         let new = LinkGroup::new(role, peer_id, vlan, path.lan, terms, formation);
         let (group, _) = self.groups.insert(new)?;
         self.core.ports.learn(path);
@@ -42,11 +42,11 @@ impl Engine<'_> {
     /// this endpoint, so that they differ within a group and between groups (LINK-029).
     //= LINK-028
     //= LINK-029
-    pub(crate) fn new_link(&mut self, group: u32, path: LocalPath) -> Option<u32> {
+    pub(crate) fn new_link(&mut self, group: GroupIdx, path: LocalPath) -> Option<LinkIdx> {
         let mut free = None;
         let mut position = 0u8;
         for link in self.links_of(group) {
-            if link == NONE {
+            if link.is_none() {
                 free = free.or(Some(position));
                 if !self.is_remembered(group, position) {
                     free = Some(position);
@@ -75,7 +75,7 @@ impl Engine<'_> {
     }
 
     /// Makes a connection a member of a group.
-    pub(crate) fn enter_group(&mut self, conn: u32, group: u32, link: u32) {
+    pub(crate) fn enter_group(&mut self, conn: ConnIdx, group: GroupIdx, link: LinkIdx) {
         if let Some(record) = self.connections.at_mut(conn) {
             record.group = group;
         }
@@ -93,8 +93,8 @@ impl Engine<'_> {
     /// Gives a connection a spare buffer, or asks for a new one.
     pub(crate) fn acquire_buffer(
         &mut self,
-        conn: u32,
-        group: u32,
+        conn: ConnIdx,
+        group: GroupIdx,
         kind: BufferKind,
         size: BufferSize,
     ) -> Acquired {
@@ -120,11 +120,11 @@ impl Engine<'_> {
 
     fn new_buffer(
         &mut self,
-        conn: u32,
-        group: u32,
+        conn: ConnIdx,
+        group: GroupIdx,
         kind: BufferKind,
         size: BufferSize,
-    ) -> Option<u32> {
+    ) -> Option<BufferIdx> {
         let device = self
             .select_links(group, |link| link.goal != QpGoal::Gone)
             .next()
@@ -153,7 +153,7 @@ impl Engine<'_> {
         Some(index)
     }
 
-    fn give_element(&mut self, conn: u32, index: u32) {
+    fn give_element(&mut self, conn: ConnIdx, index: BufferIdx) {
         let Some(buffer) = self.buffers.at_mut(index) else {
             return;
         };
@@ -194,7 +194,7 @@ impl Engine<'_> {
 
     /// Lists a buffer as spare if a connection can have an element of it at once, and wakes
     /// the first connection that waits for an RMB if it is one.
-    pub(crate) fn list_spare(&mut self, index: u32) {
+    pub(crate) fn list_spare(&mut self, index: BufferIdx) {
         let Some(group) = self.buffers.at(index).map(|b| b.group) else {
             return;
         };
@@ -205,7 +205,7 @@ impl Engine<'_> {
 
     /// Lists a buffer as spare if a connection can have an element of it at once: whether it
     /// is an RMB that can be given out. A caller that relists several wakes once.
-    pub(crate) fn relist_buffer(&mut self, index: u32) -> bool {
+    pub(crate) fn relist_buffer(&mut self, index: BufferIdx) -> bool {
         let Some(buffer) = self.buffers.at(index) else {
             return false;
         };
@@ -219,7 +219,7 @@ impl Engine<'_> {
         };
         let usable = !buffer.retired
             && buffer.memory == Memory::Present
-            && buffer.waiter == NONE
+            && buffer.waiter.is_none()
             && !buffer.clean.is_empty()
             // A binding that is in flight is still one to the DMB of before.
             && buffer.ism.is_none_or(|ism| ism.is_free() && !buffer.is_busy())
@@ -244,19 +244,19 @@ impl Engine<'_> {
     }
 
     /// Takes everything back that a connection holds of its group.
-    pub(crate) fn leave_group(&mut self, conn: u32) {
+    pub(crate) fn leave_group(&mut self, conn: ConnIdx) {
         let Some(record) = self.connections.at_mut(conn) else {
             return;
         };
         let group = record.group;
         let rmb = core::mem::replace(&mut record.rmb, Element::NONE);
-        let send = core::mem::replace(&mut record.send_buffer, NONE);
+        let send = core::mem::replace(&mut record.send_buffer, Idx::NONE);
         let remote = record.leave_remote();
-        record.group = NONE;
-        self.assign_link(conn, NONE);
+        record.group = Idx::NONE;
+        self.assign_link(conn, Idx::NONE);
         let forgotten = self.give_up_element(group, remote);
         if !forgotten
-            && remote.rmb != NONE
+            && remote.rmb.is_some()
             && let Some(g) = self.groups.at_mut(group)
         {
             // The peer may give it to the next connection: to be found first.
@@ -291,7 +291,7 @@ impl Engine<'_> {
         self.try_free_group(group);
     }
 
-    fn return_element(&mut self, conn: u32, index: u32, element: u8) {
+    fn return_element(&mut self, conn: ConnIdx, index: BufferIdx, element: u8) {
         //= RMB-021
         //= RMB-022
         self.part_with_element(conn, index, |buffer| buffer.return_element(element));
@@ -300,14 +300,19 @@ impl Engine<'_> {
     /// Never gives the RMB element of a connection to another one: its peer may write to
     /// it until the RMB is withdrawn.
     //= RMB-021
-    pub(crate) fn lose_element(&mut self, conn: u32) {
+    pub(crate) fn lose_element(&mut self, conn: ConnIdx) {
         if let Some(record) = self.connections.at_mut(conn) {
             let rmb = core::mem::replace(&mut record.rmb, Element::NONE);
             self.part_with_element(conn, rmb.buffer, Buffer::lose_element);
         }
     }
 
-    fn part_with_element(&mut self, conn: u32, index: u32, part: impl FnOnce(&mut Buffer)) {
+    fn part_with_element(
+        &mut self,
+        conn: ConnIdx,
+        index: BufferIdx,
+        part: impl FnOnce(&mut Buffer),
+    ) {
         let now = self.now();
         let idle = self.core.config.timeouts.rmb_idle;
         self.take_back_ism(conn, index);
@@ -316,7 +321,7 @@ impl Engine<'_> {
         };
         part(buffer);
         if buffer.waiter == conn {
-            buffer.waiter = NONE;
+            buffer.waiter = Idx::NONE;
         }
         //= RMB-029
         if buffer.users == 0 {
@@ -334,7 +339,7 @@ impl Engine<'_> {
     }
 
     /// Takes a buffer that is no longer memory out of the tables.
-    pub(crate) fn remove_buffer(&mut self, index: u32) {
+    pub(crate) fn remove_buffer(&mut self, index: BufferIdx) {
         let Some(buffer) = self.buffers.at(index) else {
             return;
         };
@@ -347,7 +352,10 @@ impl Engine<'_> {
             }
             g.agreements.remove(&mut self.buffers, index);
             if g.addition.next_rmb == index {
-                g.addition.next_rmb = g.buffers.next(&mut self.buffers, index).unwrap_or(NONE);
+                g.addition.next_rmb = g
+                    .buffers
+                    .next(&mut self.buffers, index)
+                    .unwrap_or(Idx::NONE);
             }
             g.buffers.remove(&mut self.buffers, index);
             if kind == BufferKind::Rmb {

@@ -16,14 +16,14 @@ use super::ism::IsmBuffer;
 use super::remote_rmb::ElementSet;
 use super::rtokens::{LinkSet, RTokens};
 use crate::command::{BufferKind, RdmaCommand};
-use crate::id::{BufferId, DeviceId, LinkId, NONE};
+use crate::id::{BufferId, ConnIdx, DeviceId, GroupIdx, Idx, LinkId};
 use crate::slots::{Linked, Links};
 use crate::wire::types::{BufferSize, RToken};
 
 /// A buffer as the tables hold it. Opaque.
 #[derive(Clone, Debug)]
 pub struct Buffer {
-    pub(crate) group: u32,
+    pub(crate) group: GroupIdx,
     /// The RNIC that is asked for everything about this buffer.
     pub(crate) device: DeviceId,
     /// The RNIC on whose list it is.
@@ -47,10 +47,10 @@ pub struct Buffer {
     /// Elements of connections.
     pub(crate) users: u8,
     /// The connection that waits for this buffer to become usable.
-    pub(crate) waiter: u32,
+    pub(crate) waiter: ConnIdx,
     /// What it has besides, if it is SMC-D's.
     pub(crate) ism: Option<IsmBuffer>,
-    links: [Links; 4],
+    links: [Links<Self>; 4],
 }
 
 /// The memory behind a buffer.
@@ -77,7 +77,7 @@ pub(crate) enum Agreement {
 
 impl Buffer {
     pub(crate) fn new(
-        group: u32,
+        group: GroupIdx,
         device: DeviceId,
         kind: BufferKind,
         size: BufferSize,
@@ -99,7 +99,7 @@ impl Buffer {
             clean: ElementSet::up_to(elements),
             dirty: ElementSet::EMPTY,
             users: 0,
-            waiter: NONE,
+            waiter: Idx::NONE,
             ism: None,
             links: [Links::UNLINKED; 4],
         }
@@ -362,7 +362,7 @@ impl Control {
 macro_rules! linked {
     ($($kind:expr),*) => {$(
         impl Linked<{ $kind }> for Buffer {
-            fn links(&mut self) -> &mut Links {
+            fn links(&mut self) -> &mut Links<Self> {
                 let [ready, spare, owned, agreement] = &mut self.links;
                 match $kind {
                     buffer_list::READY => ready,

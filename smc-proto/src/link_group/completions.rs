@@ -9,7 +9,7 @@ use crate::completion::RdmaCompletion;
 use crate::connection::FatalCause;
 use crate::data_path::Deferred;
 use crate::engine::Engine;
-use crate::id::{BufferId, LinkId};
+use crate::id::{BufferId, BufferIdx, LinkId, LinkIdx};
 
 impl Engine<'_> {
     /// Any completion; for those of SENDs, `rest` is what the data path left.
@@ -90,13 +90,13 @@ impl Engine<'_> {
     }
 
     #[inline]
-    pub(super) fn live_link(&self, id: LinkId) -> Option<u32> {
+    pub(super) fn live_link(&self, id: LinkId) -> Option<LinkIdx> {
         self.links
             .is_live(id.index, id.generation)
             .then_some(id.index)
     }
 
-    pub(crate) fn live_buffer(&self, id: BufferId) -> Option<u32> {
+    pub(crate) fn live_buffer(&self, id: BufferId) -> Option<BufferIdx> {
         self.buffers
             .is_live(id.index, id.generation)
             .then_some(id.index)
@@ -104,7 +104,7 @@ impl Engine<'_> {
 
     /// The link of a control completion, if the command that leads to this state
     /// is in flight.
-    pub(super) fn expecting_link(&self, id: LinkId, state: QpState) -> Option<u32> {
+    pub(super) fn expecting_link(&self, id: LinkId, state: QpState) -> Option<LinkIdx> {
         let index = self.live_link(id)?;
         (self.links.at(index)?.pending == Some(state)).then_some(index)
     }

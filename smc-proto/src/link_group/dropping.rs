@@ -3,12 +3,12 @@
 use super::link_state::LinkNotified;
 use super::{Flow, QpGoal};
 use crate::engine::Engine;
-use crate::id::NONE;
+use crate::id::{GroupIdx, Idx, LinkIdx, RemoteRmbIdx};
 
 impl Engine<'_> {
     /// Notes the end of a link for the application and frees its slot when
     /// nothing needs it any more.
-    pub(crate) fn drop_absent_link(&mut self, link: u32) {
+    pub(crate) fn drop_absent_link(&mut self, link: LinkIdx) {
         let Some(l) = self.links.at(link) else {
             return;
         };
@@ -31,7 +31,7 @@ impl Engine<'_> {
     }
 
     /// Takes a link out of its group, and its RTokens with it.
-    fn leave_links(&mut self, link: u32) {
+    fn leave_links(&mut self, link: LinkIdx) {
         self.unhash_link(link);
         let remembered = self.remember_link(link);
         let Some(l) = self.links.at(link) else { return };
@@ -48,7 +48,7 @@ impl Engine<'_> {
             .and_then(|g| g.links.get_mut(usize::from(position)))
             .filter(|slot| **slot == link);
         if let Some(slot) = member {
-            *slot = NONE;
+            *slot = Idx::NONE;
             self.leave_exchange(group, position);
             self.each_buffer(group, |engine, index| {
                 if let Some(buffer) = engine.buffers.at_mut(index) {
@@ -63,7 +63,7 @@ impl Engine<'_> {
     /// The exchange about an RMB that is in flight is not about a link any more: another
     /// one may take its position before the answer comes.
     //= LLC-066
-    fn leave_exchange(&mut self, group: u32, position: u8) {
+    fn leave_exchange(&mut self, group: GroupIdx, position: u8) {
         if let Some(g) = self.groups.at_mut(group)
             && let Flow::ConfirmRkey { links, left, .. } = &mut g.flow
         {
@@ -75,7 +75,7 @@ impl Engine<'_> {
     /// Forgets what the peer announced of its RMBs on a link that is gone; with `keep`
     /// only of those that no link reaches any more. What is kept is forgotten when
     /// another link takes the position.
-    pub(super) fn forget_rtokens(&mut self, group: u32, position: u8, keep: bool) {
+    pub(super) fn forget_rtokens(&mut self, group: GroupIdx, position: u8, keep: bool) {
         let Some(list) = self.groups.at(group).map(|g| g.remote_rmbs) else {
             return;
         };
@@ -99,7 +99,7 @@ impl Engine<'_> {
     }
 
     /// Whether an RMB of the peer is known on a link that the group has.
-    pub(super) fn is_reachable(&self, group: u32, rmb: u32) -> bool {
+    pub(super) fn is_reachable(&self, group: GroupIdx, rmb: RemoteRmbIdx) -> bool {
         let known = self.remote_rmbs.at(rmb).map(super::RemoteRmb::links);
         self.select_links(group, |_| true)
             .any(|(_, link)| known.is_some_and(|links| links.contains(link.position)))

@@ -1,10 +1,11 @@
 //! Walks over what belongs to a group.
 
 use crate::engine::Engine;
+use crate::id::{BufferIdx, ConnIdx, GroupIdx};
 
 impl Engine<'_> {
     /// Does something with every connection of a group; it may take that one out.
-    pub(crate) fn each_member(&mut self, group: u32, mut act: impl FnMut(&mut Self, u32)) {
+    pub(crate) fn each_member(&mut self, group: GroupIdx, mut act: impl FnMut(&mut Self, ConnIdx)) {
         self.find_member(group, |engine, conn| {
             act(engine, conn);
             false
@@ -14,9 +15,9 @@ impl Engine<'_> {
     /// The first connection of a group of which this holds; asking may take that one out.
     pub(crate) fn find_member(
         &mut self,
-        group: u32,
-        mut holds: impl FnMut(&mut Self, u32) -> bool,
-    ) -> Option<u32> {
+        group: GroupIdx,
+        mut holds: impl FnMut(&mut Self, ConnIdx) -> bool,
+    ) -> Option<ConnIdx> {
         let members = self.groups.at(group)?.members;
         let mut next = members.first();
         while let Some(conn) = next {
@@ -30,7 +31,11 @@ impl Engine<'_> {
     }
 
     /// Does something with every buffer of a group; it may take that one away.
-    pub(crate) fn each_buffer(&mut self, group: u32, mut act: impl FnMut(&mut Self, u32)) {
+    pub(crate) fn each_buffer(
+        &mut self,
+        group: GroupIdx,
+        mut act: impl FnMut(&mut Self, BufferIdx),
+    ) {
         let Some(list) = self.groups.at(group).map(|g| g.buffers) else {
             return;
         };

@@ -14,7 +14,7 @@ use super::link_state::DeletionProgress;
 use super::{Fallback, GroupState, LinkState};
 use crate::engine::Engine;
 use crate::event::CloseReason;
-use crate::id::NONE;
+use crate::id::{GroupIdx, LinkIdx};
 use crate::wire::types::DeleteLinkReason;
 
 impl Engine<'_> {
@@ -27,7 +27,7 @@ impl Engine<'_> {
     //= CLOSE-041
     pub(crate) fn fail_link(
         &mut self,
-        link: u32,
+        link: LinkIdx,
         reason: DeleteLinkReason,
         close: CloseReason,
         fallback: Fallback,
@@ -60,7 +60,7 @@ impl Engine<'_> {
     /// What a link carried that is of no use any more starts again on another one.
     //= LLC-080
     //= LLCSER-010
-    pub(crate) fn restart_exchanges_via(&mut self, group: u32, link: u32) {
+    pub(crate) fn restart_exchanges_via(&mut self, group: GroupIdx, link: LinkIdx) {
         let addition = self.addition(group);
         if addition.via_link == link && !addition.is_idle() {
             self.lose_addition(group);
@@ -72,8 +72,8 @@ impl Engine<'_> {
     }
 
     /// Whether no other link could carry the connections of this one.
-    fn is_last_link(&mut self, group: u32, link: u32) -> bool {
-        if self.link_for_llc(group, link) != NONE {
+    fn is_last_link(&mut self, group: GroupIdx, link: LinkIdx) -> bool {
+        if self.link_for_llc(group, link).is_some() {
             return false;
         }
         // One that was about to be retired stays, unless the peer may count on that.
@@ -100,7 +100,7 @@ impl Engine<'_> {
     /// Exchanges that the failed link carried start again on another one.
     //= LLC-080
     //= TIMER-023
-    fn restart_exchanges(&mut self, group: u32, link: u32) {
+    fn restart_exchanges(&mut self, group: GroupIdx, link: LinkIdx) {
         for index in self.links_of(group) {
             let Some(l) = self.links.at_mut(index) else {
                 continue;
@@ -123,7 +123,7 @@ impl Engine<'_> {
     }
 
     /// Whether a group is past its first link.
-    pub(crate) fn takes_exchanges(&self, group: u32) -> bool {
+    pub(crate) fn takes_exchanges(&self, group: GroupIdx) -> bool {
         self.groups.at(group).is_some_and(|g| {
             g.is_active() || g.state == GroupState::Forming(super::Formation::AddingSecond)
         })

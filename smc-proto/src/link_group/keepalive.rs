@@ -2,13 +2,14 @@
 
 use super::link::TestLinkState;
 use crate::engine::Engine;
+use crate::id::LinkIdx;
 use crate::planted::PlantedBug;
 use crate::time::Instant;
 use crate::wire::llc::{LLC_LENGTH, LlcMessage, TestLink};
 
 impl Engine<'_> {
     /// Starts watching a link.
-    pub(crate) fn arm_keepalive(&mut self, link: u32) {
+    pub(crate) fn arm_keepalive(&mut self, link: LinkIdx) {
         let now = self.now();
         if let Some(l) = self.links.at_mut(link) {
             l.last_received = now;
@@ -16,12 +17,12 @@ impl Engine<'_> {
         self.arm_link(link);
     }
 
-    pub(crate) fn arm_link(&mut self, link: u32) {
+    pub(crate) fn arm_link(&mut self, link: LinkIdx) {
         let deadline = self.link_deadline(link);
         self.links.set_deadline(link, deadline);
     }
 
-    fn link_deadline(&self, link: u32) -> Option<Instant> {
+    fn link_deadline(&self, link: LinkIdx) -> Option<Instant> {
         if self.planted(PlantedBug::NoLlcTimer) {
             return None;
         }
@@ -42,7 +43,7 @@ impl Engine<'_> {
     /// The deadline of a link passed, or what it counts from has moved since.
     //= KEEPALIVE-001
     //= KEEPALIVE-006
-    pub(crate) fn on_link_timeout(&mut self, link: u32) {
+    pub(crate) fn on_link_timeout(&mut self, link: LinkIdx) {
         let now = self.now();
         let due = self
             .link_deadline(link)
@@ -70,7 +71,7 @@ impl Engine<'_> {
     }
 
     /// Asks the peer for a sign of life on a link, unless that is being done.
-    pub(super) fn test_link(&mut self, link: u32) {
+    pub(super) fn test_link(&mut self, link: LinkIdx) {
         let now = self.now();
         let wait = self.core.config.timeouts.test_link_reply;
         if let Some(l) = self.links.at_mut(link)
@@ -86,7 +87,7 @@ impl Engine<'_> {
 
     /// The TEST LINK that is due, with data no other one carries.
     //= LLC-074
-    pub(super) fn next_test_link(&mut self, link: u32) -> Option<[u8; LLC_LENGTH]> {
+    pub(super) fn next_test_link(&mut self, link: LinkIdx) -> Option<[u8; LLC_LENGTH]> {
         if !self.links.at(link)?.test.is_due() {
             return None;
         }
@@ -110,7 +111,7 @@ impl Engine<'_> {
     //= LLCSER-006
     //= LLC-009
     //= LLCSER-001
-    pub(super) fn on_test_link(&mut self, link: u32, message: TestLink) {
+    pub(super) fn on_test_link(&mut self, link: LinkIdx, message: TestLink) {
         self.reply(
             link,
             &LlcMessage::TestLink(TestLink {
@@ -122,7 +123,7 @@ impl Engine<'_> {
 
     //= KEEPALIVE-003
     //= LLC-076
-    pub(super) fn on_test_link_reply(&mut self, link: u32, reply: &TestLink) {
+    pub(super) fn on_test_link_reply(&mut self, link: LinkIdx, reply: &TestLink) {
         match self.links.at(link).map(|l| l.test) {
             Some(TestLinkState::Sent { user_data, .. }) if user_data == reply.user_data => {
                 if let Some(l) = self.links.at_mut(link) {

@@ -3,13 +3,14 @@
 use super::link_state::{DeletionProgress, LinkNotified, LinkState, Removal};
 use super::{Link, QpGoal};
 use crate::engine::Engine;
+use crate::id::LinkIdx;
 use crate::wire::types::DeleteLinkReason;
 
 impl Engine<'_> {
     /// Removes a link that works and is not wanted any more.
     //= LINK-046
     //= LINK-047
-    pub(crate) fn retire_link(&mut self, link: u32, reason: DeleteLinkReason) {
+    pub(crate) fn retire_link(&mut self, link: LinkIdx, reason: DeleteLinkReason) {
         let Some(group) = self.links.at(link).map(|l| l.group) else {
             return;
         };
@@ -26,7 +27,7 @@ impl Engine<'_> {
 
     /// Keeps new data off a link that is about to be deleted gracefully; what is in
     /// flight has time to complete.
-    pub(crate) fn drain_link(&mut self, link: u32) {
+    pub(crate) fn drain_link(&mut self, link: LinkIdx) {
         if let Some(l) = self.links.at_mut(link)
             && let LinkState::Leaving(removal) = &mut l.link_state
         {
@@ -38,7 +39,12 @@ impl Engine<'_> {
     }
 
     /// Takes a link out of use; DELETE LINK is due then.
-    pub(crate) fn begin_removal(&mut self, link: u32, reason: DeleteLinkReason, graceful: bool) {
+    pub(crate) fn begin_removal(
+        &mut self,
+        link: LinkIdx,
+        reason: DeleteLinkReason,
+        graceful: bool,
+    ) {
         let Some(l) = self.links.at_mut(link) else {
             return;
         };
@@ -64,7 +70,7 @@ impl Engine<'_> {
 
     /// Takes the queue pair down; its connections move once it is drained.
     //= FAILOVER-004
-    pub(crate) fn close_link(&mut self, link: u32) {
+    pub(crate) fn close_link(&mut self, link: LinkIdx) {
         if let Some(l) = self.links.at_mut(link) {
             let group = l.group;
             let first = l.goal != QpGoal::Gone;
@@ -94,7 +100,7 @@ impl Engine<'_> {
     /// data is in flight on the link, and the link closes when both sides agreed and
     /// nothing is in flight.
     //= LLC-049
-    pub(crate) fn close_if_drained(&mut self, link: u32) {
+    pub(crate) fn close_if_drained(&mut self, link: LinkIdx) {
         if let Some(l) = self.links.at(link)
             && let Some(removal) = l.link_state.removal()
             && removal.graceful
@@ -120,7 +126,7 @@ impl Engine<'_> {
     }
 
     /// Both sides agree that a link is gone.
-    pub(crate) fn complete_removal(&mut self, link: u32) {
+    pub(crate) fn complete_removal(&mut self, link: LinkIdx) {
         let Some(l) = self.links.at_mut(link) else {
             return;
         };

@@ -13,9 +13,10 @@ use super::link_state::{LinkNotified, LinkState};
 use crate::command::QpAddress;
 use crate::config::{DATA_SLOTS, LINKS_PER_GROUP, REPLY_SLOTS, SEND_SLOTS};
 use crate::connection::NotifyRecord;
+use crate::connection_record::ConnectionRecord;
 use crate::connection_record::list::READY;
 use crate::fingerprint::until;
-use crate::id::NONE;
+use crate::id::{ConnIdx, GroupIdx, Idx};
 use crate::path::{LocalPath, RoceVersion};
 use crate::queue::Queue;
 use crate::slots::{Linked, Links, List};
@@ -36,7 +37,7 @@ pub(crate) mod list {
 /// A link as the tables hold it. Opaque.
 #[derive(Clone, Debug)]
 pub struct Link {
-    pub(crate) group: u32,
+    pub(crate) group: GroupIdx,
     /// Position in the group, below [`LINKS_PER_GROUP`].
     pub(crate) position: u8,
     pub(crate) path: LocalPath,
@@ -63,13 +64,13 @@ pub struct Link {
     /// Buffers registered on this link, or about to be.
     pub(crate) registrations: u16,
     /// Connections with something to send.
-    pub(crate) ready: List<READY>,
+    pub(crate) ready: List<ConnectionRecord, READY>,
     /// [`Core::changes`](crate::engine::Core::changes) as this link last transmitted, 0 if
     /// it had none.
     flowed_at: u64,
     /// The last connection of the link's present round, and the most transmits that
     /// are left of it, 0 between rounds.
-    round_last: u32,
+    round_last: ConnIdx,
     round_left: u16,
     /// The transmit that is given out step by step; its SEND counts as in flight already.
     pub(crate) transmit: Option<OpenTransmit>,
@@ -86,7 +87,7 @@ pub struct Link {
     /// this link.
     pub(crate) new_until: Instant,
     pub(crate) test: TestLinkState,
-    links: [Links; 3],
+    links: [Links<Self>; 3],
 }
 
 const _: () = assert!(size_of::<Link>() <= 4096);
@@ -129,7 +130,7 @@ impl TestLinkState {
 pub(crate) enum SendKind {
     /// A CDC message of a connection.
     Notify {
-        index: u32,
+        index: ConnIdx,
         generation: u32,
         record: NotifyRecord,
     },
@@ -143,7 +144,7 @@ pub(crate) enum SendKind {
 
 impl Link {
     pub(crate) const fn new(
-        group: u32,
+        group: GroupIdx,
         position: u8,
         path: LocalPath,
         psn: Psn,
@@ -172,7 +173,7 @@ impl Link {
             registrations: 0,
             ready: List::EMPTY,
             flowed_at: 0,
-            round_last: NONE,
+            round_last: Idx::NONE,
             round_left: 0,
             transmit: None,
             in_flight: Queue::new(),
@@ -227,7 +228,7 @@ impl Link {
     /// each connection that is ready as it begins transmits once, so that those of
     /// large groups get no less than those of small ones.
     #[inline(always)]
-    pub(crate) fn goes_on(&mut self, index: u32) -> bool {
+    pub(crate) fn goes_on(&mut self, index: ConnIdx) -> bool {
         if self.round_left == 0 {
             let Some(last) = self.ready.last() else {
                 return false;
@@ -240,7 +241,7 @@ impl Link {
             self.round_left = 0;
         }
         if self.round_left == 0 {
-            self.round_last = NONE;
+            self.round_last = Idx::NONE;
         }
         self.round_left > 0
     }
@@ -418,21 +419,21 @@ impl Link {
 
 impl Linked<{ list::READY }> for Link {
     #[inline]
-    fn links(&mut self) -> &mut Links {
+    fn links(&mut self) -> &mut Links<Self> {
         let [ready, ..] = &mut self.links;
         ready
     }
 }
 
 impl Linked<{ list::HASHED }> for Link {
-    fn links(&mut self) -> &mut Links {
+    fn links(&mut self) -> &mut Links<Self> {
         let [_, hashed, _] = &mut self.links;
         hashed
     }
 }
 
 impl Linked<{ list::EVENTS }> for Link {
-    fn links(&mut self) -> &mut Links {
+    fn links(&mut self) -> &mut Links<Self> {
         let [.., events] = &mut self.links;
         events
     }

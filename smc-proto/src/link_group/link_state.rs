@@ -9,6 +9,7 @@
 use core::hash::{Hash, Hasher};
 
 use crate::fingerprint::until;
+use crate::id::LinkIdx;
 use crate::time::Instant;
 use crate::wire::types::DeleteLinkReason;
 
@@ -49,19 +50,19 @@ pub(crate) enum DeletionProgress {
     /// Client: the reply has to be sent once data in flight is completed.
     ReplyDue {
         /// The link that brought the request.
-        via_link: u32,
+        via_link: LinkIdx,
     },
     /// The request waits or is in flight on a link.
     Requested {
         /// The link that carries the request.
-        via_link: u32,
+        via_link: LinkIdx,
         /// Client: whether it was posted.
         posted: bool,
     },
     /// The reply is overdue; TEST LINK shows whether the link it was sent on is dead.
     Overdue {
         /// The link that carried the request.
-        via_link: u32,
+        via_link: LinkIdx,
     },
     /// Both sides agree.
     Agreed,
@@ -79,7 +80,7 @@ impl DeletionProgress {
     }
 
     /// Whether the reply is awaited on this link.
-    pub(super) const fn is_awaited_from(self, link: u32) -> bool {
+    pub(super) fn is_awaited_from(self, link: LinkIdx) -> bool {
         match self {
             Self::Requested { via_link, .. } | Self::Overdue { via_link } => via_link == link,
             Self::Due | Self::ReplyDue { .. } | Self::Agreed => false,

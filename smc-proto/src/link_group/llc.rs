@@ -27,15 +27,15 @@ use super::link::FreeFlowing;
 use super::{Fallback, Role, SendKind};
 use crate::engine::Engine;
 use crate::event::CloseReason;
-use crate::id::NONE;
+use crate::id::{GroupIdx, Idx, LinkIdx};
 use crate::stats::count;
 use crate::wire::llc::{LLC_LENGTH, LlcMessage};
 use crate::wire::types::DeleteLinkReason;
 
 impl Engine<'_> {
     /// A SEND that is not a CDC message.
-    pub(crate) fn on_llc(&mut self, link: u32, bytes: &[u8]) {
-        let group = self.links.at(link).map_or(NONE, |l| l.group);
+    pub(crate) fn on_llc(&mut self, link: LinkIdx, bytes: &[u8]) {
+        let group = self.links.at(link).map_or(Idx::NONE, |l| l.group);
         let is_v2 = self.groups.at(group).is_some_and(|g| g.terms.is_v2());
         let message = match form::read(bytes, is_v2) {
             Ok(Some(message)) => message,
@@ -98,7 +98,7 @@ impl Engine<'_> {
     }
 
     /// The peer broke the protocol on a link: the link is down (LLC-079).
-    pub(crate) fn violation(&mut self, link: u32) {
+    pub(crate) fn violation(&mut self, link: LinkIdx) {
         count(&mut self.core.statistics.violations);
         self.fail_link(
             link,
@@ -109,7 +109,7 @@ impl Engine<'_> {
     }
 
     /// A link whose peer does not answer is down (RFC 7609 C.7.1).
-    pub(crate) fn lose_link(&mut self, link: u32) {
+    pub(crate) fn lose_link(&mut self, link: LinkIdx) {
         self.fail_link(
             link,
             DeleteLinkReason::LOST_PATH,
@@ -120,12 +120,12 @@ impl Engine<'_> {
 
     /// Queues a reply on the link its request came on.
     //= LLC-011
-    pub(crate) fn reply(&mut self, link: u32, message: &LlcMessage) {
+    pub(crate) fn reply(&mut self, link: LinkIdx, message: &LlcMessage) {
         let bytes = self.encode(link, message);
         self.reply_bytes(link, bytes);
     }
 
-    fn reply_bytes(&mut self, link: u32, bytes: [u8; LLC_LENGTH]) {
+    fn reply_bytes(&mut self, link: LinkIdx, bytes: [u8; LLC_LENGTH]) {
         let queued = self
             .links
             .at_mut(link)
@@ -139,7 +139,7 @@ impl Engine<'_> {
     }
 
     /// Sets the request of the group's exchange.
-    pub(crate) fn request(&mut self, link: u32, message: &LlcMessage) {
+    pub(crate) fn request(&mut self, link: LinkIdx, message: &LlcMessage) {
         let bytes = self.encode(link, message);
         let Some(l) = self.links.at_mut(link) else {
             return;
@@ -152,14 +152,14 @@ impl Engine<'_> {
 
     /// A request has some time to be posted; then the wait for the answer begins
     /// (TIMER-001).
-    fn await_posting(&mut self, group: u32) {
+    fn await_posting(&mut self, group: GroupIdx) {
         let wait = self.now().after(self.core.config.timeouts.send_slot);
         self.set_exchange_deadline(group, wait);
     }
 
     /// The next LLC message of a link: replies, then the keepalive, then what a
     /// client may say at any time, then the request.
-    pub(crate) fn next_llc(&mut self, link: u32) -> Option<([u8; LLC_LENGTH], SendKind)> {
+    pub(crate) fn next_llc(&mut self, link: LinkIdx) -> Option<([u8; LLC_LENGTH], SendKind)> {
         let l = self.links.at_mut(link)?;
         if let Some((_, reply)) = l.replies.pop() {
             return Some((reply, SendKind::Llc));
@@ -176,7 +176,7 @@ impl Engine<'_> {
     }
 
     //= LLCSER-001
-    fn next_free_flowing(&mut self, link: u32) -> Option<[u8; LLC_LENGTH]> {
+    fn next_free_flowing(&mut self, link: LinkIdx) -> Option<[u8; LLC_LENGTH]> {
         let l = self.links.at_mut(link)?;
         let group = l.group;
         if l.free_flowing.contains(FreeFlowing::DELETE_LINK) {
@@ -195,8 +195,8 @@ impl Engine<'_> {
 
     /// The wait for the answer starts when the request is posted (TIMER-001).
     //= TIMER-001
-    fn on_request_posted(&mut self, link: u32) {
-        let group = self.links.at(link).map_or(NONE, |l| l.group);
+    fn on_request_posted(&mut self, link: LinkIdx) {
+        let group = self.links.at(link).map_or(Idx::NONE, |l| l.group);
         let now = self.now();
         let timeouts = self.core.config.timeouts;
         let Some(g) = self.groups.at_mut(group) else {
@@ -211,8 +211,8 @@ impl Engine<'_> {
     }
 
     /// The adapter confirmed that the request of the exchange left.
-    pub(crate) fn on_request_sent(&mut self, link: u32) {
-        let group = self.links.at(link).map_or(NONE, |l| l.group);
+    pub(crate) fn on_request_sent(&mut self, link: LinkIdx) {
+        let group = self.links.at(link).map_or(Idx::NONE, |l| l.group);
         let Some(g) = self.groups.at(group) else {
             return;
         };

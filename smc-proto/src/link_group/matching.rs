@@ -2,7 +2,7 @@
 
 use super::{GroupKind, IsmPeer, LinkGroup, LinkState, Role};
 use crate::engine::{BUCKETS, Engine};
-use crate::id::NONE;
+use crate::id::{ConnIdx, GroupIdx, HandshakeIdx, Idx, LinkIdx, RemoteRmbIdx};
 use crate::path::LocalPath;
 use crate::rendezvous::PeerEnd;
 use crate::version::SmcVersion;
@@ -62,7 +62,7 @@ fn qpn_bucket(qpn: Qpn) -> usize {
 impl Engine<'_> {
     /// Lists a group as one that takes connections, if it does; only groups of
     /// this side as server are looked up by peer.
-    pub(crate) fn offer_group(&mut self, group: u32) {
+    pub(crate) fn offer_group(&mut self, group: GroupIdx) {
         let own = self.core.config.connections_per_group;
         let Some(g) = self.groups.at(group) else {
             return;
@@ -80,7 +80,7 @@ impl Engine<'_> {
     }
 
     /// Takes a group that ends off the list.
-    pub(crate) fn withdraw_group(&mut self, group: u32) {
+    pub(crate) fn withdraw_group(&mut self, group: GroupIdx) {
         let Some(g) = self.groups.at(group) else {
             return;
         };
@@ -97,7 +97,7 @@ impl Engine<'_> {
     //= V2-210
     //= V2-211
     //= SEC-002
-    pub(crate) fn find_server_group(&mut self, handshake: u32) -> Option<u32> {
+    pub(crate) fn find_server_group(&mut self, handshake: HandshakeIdx) -> Option<GroupIdx> {
         let h = self.handshakes.at(handshake)?;
         let proposal = h.proposal()?;
         let (peer_id, vlan) = (proposal.peer_id, h.options.vlan);
@@ -131,7 +131,7 @@ impl Engine<'_> {
     /// and stacks beside each other in one host may share it. Without a port that the
     /// peer announced as its own, a stranger's Decline would end the group of another
     /// (CLC-046).
-    fn is_group_of(&self, group: u32, paths: &[LocalPath], port: (Gid, Mac)) -> bool {
+    fn is_group_of(&self, group: GroupIdx, paths: &[LocalPath], port: (Gid, Mac)) -> bool {
         let Some(g) = self.groups.at(group) else {
             return false;
         };
@@ -148,7 +148,7 @@ impl Engine<'_> {
     }
 
     /// Lists a link under its peer's queue pair number.
-    pub(crate) fn hash_link(&mut self, link: u32) {
+    pub(crate) fn hash_link(&mut self, link: LinkIdx) {
         let Some(peer) = self.links.at(link).and_then(|l| l.peer) else {
             return;
         };
@@ -157,7 +157,7 @@ impl Engine<'_> {
         }
     }
 
-    pub(crate) fn unhash_link(&mut self, link: u32) {
+    pub(crate) fn unhash_link(&mut self, link: LinkIdx) {
         let Some(peer) = self.links.at(link).and_then(|l| l.peer) else {
             return;
         };
@@ -174,7 +174,7 @@ impl Engine<'_> {
         accept: &PeerEnd,
         version: SmcVersion,
         vlan: Option<u16>,
-    ) -> Option<u32> {
+    ) -> Option<LinkIdx> {
         let list = *self.core.links_by_qpn.get(qpn_bucket(accept.qpn))?;
         let mut next = list.first();
         while let Some(index) = next {
@@ -208,7 +208,13 @@ impl Engine<'_> {
     }
 
     /// The connection of a group that uses an element of the peer's RMB.
-    pub(crate) fn user_of(&mut self, group: u32, rmb: u32, index: u8, except: u32) -> u32 {
+    pub(crate) fn user_of(
+        &mut self,
+        group: GroupIdx,
+        rmb: RemoteRmbIdx,
+        index: u8,
+        except: ConnIdx,
+    ) -> ConnIdx {
         let uses = |engine: &mut Self, conn| {
             conn != except
                 && engine
@@ -216,6 +222,6 @@ impl Engine<'_> {
                     .at(conn)
                     .is_some_and(|r| r.remote.rmb == rmb && (index == 0 || r.remote.index == index))
         };
-        self.find_member(group, uses).unwrap_or(NONE)
+        self.find_member(group, uses).unwrap_or(Idx::NONE)
     }
 }

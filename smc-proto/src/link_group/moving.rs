@@ -4,7 +4,7 @@ use super::Agreement;
 use crate::connection::{Connection, FatalCause};
 use crate::connection_record::{Phase, Target};
 use crate::engine::Engine;
-use crate::id::NONE;
+use crate::id::{ConnIdx, GroupIdx, Idx, LinkIdx};
 use crate::stats::count;
 
 impl Engine<'_> {
@@ -14,7 +14,7 @@ impl Engine<'_> {
     //= FAILOVER-021
     //= FAILOVER-025
     //= LLC-050
-    pub(crate) fn move_connections(&mut self, link: u32) {
+    pub(crate) fn move_connections(&mut self, link: LinkIdx) {
         let Some(group) = self.links.at(link).map(|l| l.group) else {
             return;
         };
@@ -35,7 +35,7 @@ impl Engine<'_> {
     /// name it to the peer any more.
     //= CLC-057
     //= RENDEZVOUS-046
-    pub(crate) fn move_handshakes(&mut self, link: u32) {
+    pub(crate) fn move_handshakes(&mut self, link: LinkIdx) {
         let Some(group) = self.links.at(link).map(|l| l.group) else {
             return;
         };
@@ -51,7 +51,7 @@ impl Engine<'_> {
     }
 
     /// Another link for a rendezvous; if its message is due, one that it can name.
-    pub(crate) fn move_handshake(&mut self, conn: u32) {
+    pub(crate) fn move_handshake(&mut self, conn: ConnIdx) {
         let Some(record) = self.connections.at(conn) else {
             return;
         };
@@ -62,7 +62,7 @@ impl Engine<'_> {
                 let buffers = [record.rmb.buffer, record.send_buffer];
                 self.link_for_connection(group, rmb, &buffers)
             }
-            _ => self.link_for_connection(group, NONE, &[]),
+            _ => self.link_for_connection(group, Idx::NONE, &[]),
         };
         self.assign_link(conn, target);
         self.wake(conn);
@@ -73,7 +73,7 @@ impl Engine<'_> {
     /// all data, and a CDC message needs no RMB.
     //= RMB-021
     //= FAILOVER-016
-    fn move_connection(&mut self, conn: u32, group: u32, from: u32) {
+    fn move_connection(&mut self, conn: ConnIdx, group: GroupIdx, from: LinkIdx) {
         self.leave_finished_element(conn);
         let Some(record) = self.connections.at(conn) else {
             return;
@@ -86,9 +86,9 @@ impl Engine<'_> {
             .is_none_or(Connection::may_still_write);
         let target = match writes {
             true => self.link_for_connection(group, remote.rmb, &[send_buffer]),
-            false => self.link_for_connection(group, NONE, &[]),
+            false => self.link_for_connection(group, Idx::NONE, &[]),
         };
-        if target == NONE {
+        if target.is_none() {
             self.strand_connection(conn, group);
             return;
         }
@@ -116,7 +116,7 @@ impl Engine<'_> {
     /// any more. One that this side has closed awaits no more than a message.
     //= FAILOVER-025
     //= ABORT-015
-    pub(super) fn strand_reader(&mut self, conn: u32) {
+    pub(super) fn strand_reader(&mut self, conn: ConnIdx) {
         let stranded = self.connections.at(conn).is_some_and(|record| {
             let rmb = self.buffers.at(record.rmb.buffer);
             let connection = record.connection.as_ref();
@@ -137,10 +137,10 @@ impl Engine<'_> {
     /// still writes.
     //= ABORT-015
     //= RMB-021
-    fn strand_connection(&mut self, conn: u32, group: u32) {
-        let messenger = self.link_for_connection(group, NONE, &[]);
+    fn strand_connection(&mut self, conn: ConnIdx, group: GroupIdx) {
+        let messenger = self.link_for_connection(group, Idx::NONE, &[]);
         self.assign_link(conn, messenger);
-        let cause = if messenger == NONE {
+        let cause = if messenger.is_none() {
             FatalCause::LinkLost
         } else {
             FatalCause::MemoryOutOfReach

@@ -5,13 +5,18 @@ use crate::config::RMBS_PER_GROUP;
 use crate::connection::{Connection, FatalCause};
 use crate::connection_record::RemoteElement;
 use crate::engine::Engine;
-use crate::id::NONE;
+use crate::id::{ConnIdx, GroupIdx, Idx, RemoteRmbIdx};
 use crate::wire::types::{RKey, RToken};
 
 impl Engine<'_> {
     /// Stores an RToken of the peer unless it is known: its RMB, or `None` if the
     /// table is full (RMB-001, reliability H15).
-    pub(crate) fn learn_rtoken(&mut self, group: u32, position: u8, rtoken: RToken) -> Option<u32> {
+    pub(crate) fn learn_rtoken(
+        &mut self,
+        group: GroupIdx,
+        position: u8,
+        rtoken: RToken,
+    ) -> Option<RemoteRmbIdx> {
         let g = self.groups.at_mut(group)?;
         let known = remote_rmb::find(
             &mut self.remote_rmbs,
@@ -20,7 +25,7 @@ impl Engine<'_> {
             rtoken,
             &mut self.core.steps,
         );
-        if known != NONE {
+        if known.is_some() {
             return Some(known);
         }
         // A peer may announce RMBs ahead of need (RMB-031), but not use up the
@@ -40,14 +45,14 @@ impl Engine<'_> {
     /// Forgets an RMB of the peer; connections that write to it are aborted
     /// without another write (AMB-50). Whether it was known. Of several RMBs with this
     /// key the peer withdraws one that no connection uses (RMB-028).
-    pub(crate) fn forget_rkey(&mut self, group: u32, position: u8, rkey: RKey) -> bool {
+    pub(crate) fn forget_rkey(&mut self, group: GroupIdx, position: u8, rkey: RKey) -> bool {
         if self.groups.at(group).is_none() {
             return false;
         }
         let find = |engine: &mut Self, unused: bool| {
             // The list is another one once an RMB that no link reaches is forgotten.
             let Some(list) = engine.groups.at(group).map(|g| g.remote_rmbs) else {
-                return NONE;
+                return Idx::NONE;
             };
             let (pool, steps) = (&mut engine.remote_rmbs, &mut engine.core.steps);
             let fits =
@@ -57,12 +62,12 @@ impl Engine<'_> {
         let mut index = find(self, false);
         if self.remote_rmbs.at(index).is_some_and(RemoteRmb::is_in_use) {
             self.leave_finished_elements(group);
-            index = match find(self, true) {
-                NONE => index,
-                unused => unused,
-            };
+            let unused = find(self, true);
+            if unused.is_some() {
+                index = unused;
+            }
         }
-        if index == NONE {
+        if index.is_none() {
             return false;
         }
         while self
@@ -70,8 +75,8 @@ impl Engine<'_> {
             .at_mut(index)
             .is_some_and(|rmb| !rmb.elements().is_empty())
         {
-            let user = self.user_of(group, index, 0, NONE);
-            if user == NONE {
+            let user = self.user_of(group, index, 0, Idx::NONE);
+            if user.is_none() {
                 break;
             }
             self.cut_off(user, FatalCause::RmbeConflict);
@@ -85,7 +90,7 @@ impl Engine<'_> {
     /// this side is concerned: they write no more. The peer's own close, over another
     /// link, may arrive behind what it does with the element then.
     //= RMB-021
-    fn leave_finished_elements(&mut self, group: u32) {
+    fn leave_finished_elements(&mut self, group: GroupIdx) {
         self.each_member(group, |engine, conn| {
             engine.leave_finished_element(conn);
         });
@@ -94,7 +99,7 @@ impl Engine<'_> {
     /// Gives up the peer's element of a connection that will not write any more. An RMB
     /// that no link reaches is forgotten with its last element, as no message of the peer
     /// can name it.
-    pub(super) fn leave_finished_element(&mut self, conn: u32) {
+    pub(super) fn leave_finished_element(&mut self, conn: ConnIdx) {
         let Some(record) = self.connections.at_mut(conn) else {
             return;
         };
@@ -111,7 +116,7 @@ impl Engine<'_> {
 
     /// Notes that no connection writes to an element of the peer any more: whether its RMB
     /// was forgotten with it, because no link reaches it.
-    pub(super) fn give_up_element(&mut self, group: u32, remote: RemoteElement) -> bool {
+    pub(super) fn give_up_element(&mut self, group: GroupIdx, remote: RemoteElement) -> bool {
         let reachable = self.is_reachable(group, remote.rmb);
         let Some(rmb) = self.remote_rmbs.at_mut(remote.rmb) else {
             return false;
@@ -124,7 +129,7 @@ impl Engine<'_> {
         forgotten
     }
 
-    pub(crate) fn remove_remote_rmb(&mut self, group: u32, index: u32) {
+    pub(crate) fn remove_remote_rmb(&mut self, group: GroupIdx, index: RemoteRmbIdx) {
         if let Some(g) = self.groups.at_mut(group) {
             g.remote_rmbs.remove(&mut self.remote_rmbs, index);
             g.remote_rmb_count = g.remote_rmb_count.saturating_sub(1);
@@ -144,16 +149,22 @@ impl Engine<'_> {
     //= RMB-025
     //= RMB-026
     //= RMB-027
-    pub(crate) fn abort_user_of(&mut self, group: u32, rmb: u32, index: u8, except: u32) {
+    pub(crate) fn abort_user_of(
+        &mut self,
+        group: GroupIdx,
+        rmb: RemoteRmbIdx,
+        index: u8,
+        except: ConnIdx,
+    ) {
         let user = self.user_of(group, rmb, index, except);
         self.leave_finished_element(user);
-        if self.user_of(group, rmb, index, except) != NONE {
+        if self.user_of(group, rmb, index, except).is_some() {
             self.cut_off(user, FatalCause::RmbeConflict);
         }
     }
 
     /// Ends a connection whose remote element must not be written any more.
-    fn cut_off(&mut self, conn: u32, cause: FatalCause) {
+    fn cut_off(&mut self, conn: ConnIdx, cause: FatalCause) {
         let Some(record) = self.connections.at_mut(conn) else {
             return;
         };

@@ -2,7 +2,7 @@
 
 use crate::engine::Engine;
 use crate::event::CloseReason;
-use crate::id::NONE;
+use crate::id::{GroupIdx, Idx};
 use crate::link_group::Fallback;
 use crate::path::{LocalPath, PathEvent};
 use crate::wire::types::{DeleteLinkReason, DiagnosisCode};
@@ -23,7 +23,7 @@ impl Engine<'_> {
         }
         self.core.ports.forget(device, port);
         self.forget_paths(device, port);
-        for index in 0..self.links.capacity() {
+        for index in self.links.indices() {
             let hit = self
                 .links
                 .at(index)
@@ -49,7 +49,7 @@ impl Engine<'_> {
             return;
         }
         self.core.ports.learn(path);
-        for group in 0..self.groups.capacity() {
+        for group in self.groups.indices() {
             let concerned = self
                 .groups
                 .at(group)
@@ -70,11 +70,11 @@ impl Engine<'_> {
     //= LINK-041
     //= LINK-045
     //= LLC-030
-    pub(crate) fn hint_spare_port(&mut self, group: u32) {
+    pub(crate) fn hint_spare_port(&mut self, group: GroupIdx) {
         let wanted = self.groups.at(group).is_some_and(|g| g.is_active())
             && self.has_room_for_link(group)
             && self.spare_port(group, None).is_some();
-        let via_link = self.link_for_llc(group, NONE);
+        let via_link = self.link_for_llc(group, Idx::NONE);
         if wanted && let Some(link) = self.links.at_mut(via_link) {
             link.free_flowing |= super::link::FreeFlowing::ADD_LINK;
             self.schedule_link(via_link);

@@ -3,7 +3,7 @@
 use core::hash::{Hash, Hasher};
 
 use super::rtokens::{LinkSet, RTokens};
-use crate::id::NONE;
+use crate::id::{Idx, RemoteRmbIdx};
 use crate::slots::{Linked, Links, List, Pool};
 use crate::wire::types::{RKey, RToken};
 
@@ -12,7 +12,7 @@ use crate::wire::types::{RKey, RToken};
 pub struct RemoteRmb {
     rtokens: RTokens,
     elements: ElementSet,
-    members: Links,
+    members: Links<Self>,
 }
 
 impl RemoteRmb {
@@ -73,7 +73,7 @@ impl RemoteRmb {
 }
 
 impl Linked<0> for RemoteRmb {
-    fn links(&mut self) -> &mut Links {
+    fn links(&mut self) -> &mut Links<Self> {
         &mut self.members
     }
 }
@@ -82,11 +82,11 @@ impl Linked<0> for RemoteRmb {
 /// RMBs in one registration, with one key. At most 255 steps.
 pub(crate) fn find(
     pool: &mut Pool<'_, RemoteRmb>,
-    list: &List<0>,
+    list: &List<RemoteRmb, 0>,
     position: u8,
     rtoken: RToken,
     steps: &mut u32,
-) -> u32 {
+) -> RemoteRmbIdx {
     let same = |rmb: &RemoteRmb| rmb.rtoken(position) == Some(rtoken);
     find_behind(pool, list, None, steps, same)
 }
@@ -95,27 +95,27 @@ pub(crate) fn find(
 /// no such RMB, or more than one. At most 255 steps.
 pub(crate) fn find_only(
     pool: &mut Pool<'_, RemoteRmb>,
-    list: &List<0>,
+    list: &List<RemoteRmb, 0>,
     position: u8,
     rkey: RKey,
     steps: &mut u32,
-) -> Option<u32> {
+) -> Option<RemoteRmbIdx> {
     let first = find_behind(pool, list, None, steps, |rmb| rmb.has_key(position, rkey));
     let more = find_behind(pool, list, Some(first), steps, |rmb| {
         rmb.has_key(position, rkey)
     });
-    (first != NONE && more == NONE).then_some(first)
+    (first.is_some() && more.is_none()).then_some(first)
 }
 
 /// Finds the next RMB of the list of which this holds, from the beginning or behind
-/// another one; [`NONE`] if there is none. At most 255 steps.
+/// another one; `Idx::NONE` if there is none. At most 255 steps.
 pub(crate) fn find_behind(
     pool: &mut Pool<'_, RemoteRmb>,
-    list: &List<0>,
-    behind: Option<u32>,
+    list: &List<RemoteRmb, 0>,
+    behind: Option<RemoteRmbIdx>,
     steps: &mut u32,
     holds: impl Fn(&RemoteRmb) -> bool,
-) -> u32 {
+) -> RemoteRmbIdx {
     let mut next = match behind {
         Some(index) => list.next(pool, index),
         None => list.first(),
@@ -127,7 +127,7 @@ pub(crate) fn find_behind(
         }
         next = list.next(pool, index);
     }
-    NONE
+    Idx::NONE
 }
 
 /// A set of element indexes, 1 to 255.

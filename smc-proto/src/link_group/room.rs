@@ -12,7 +12,7 @@ use crate::command::BufferKind;
 use crate::config::RMBS_PER_GROUP;
 use crate::connection_record::Phase;
 use crate::engine::Engine;
-use crate::id::NONE;
+use crate::id::{GroupIdx, Idx};
 use crate::wire::types::BufferSize;
 
 /// Whether a connection got a buffer.
@@ -28,7 +28,7 @@ pub(crate) enum Acquired {
 
 impl Engine<'_> {
     /// Whether a group has as many RMBs as it may.
-    pub(super) fn is_full_of_rmbs(&self, group: u32) -> bool {
+    pub(super) fn is_full_of_rmbs(&self, group: GroupIdx) -> bool {
         self.groups
             .at(group)
             .is_some_and(|g| g.ism_peer().is_none() && g.rmb_count >= RMBS_PER_GROUP)
@@ -38,9 +38,9 @@ impl Engine<'_> {
     /// one that is on its way back or out, else withdraws one that is unused.
     //= RMB-006
     //= RMB-028
-    pub(super) fn make_room(&mut self, group: u32, size: BufferSize) -> Acquired {
+    pub(super) fn make_room(&mut self, group: GroupIdx, size: BufferSize) -> Acquired {
         let mut coming = false;
-        let mut victim = NONE;
+        let mut victim = Idx::NONE;
         self.each_buffer(group, |engine, index| {
             let Some(b) = engine.buffers.at(index) else {
                 return;
@@ -56,7 +56,7 @@ impl Engine<'_> {
             }
         });
         if !coming {
-            if victim == NONE {
+            if victim.is_none() {
                 return Acquired::No;
             }
             self.withdraw_rmb(victim);
@@ -70,13 +70,13 @@ impl Engine<'_> {
     /// An RMB of a group is spare, or gone, or who waited for one does not any more:
     /// the first one that waits may ask again. When it has its RMB, next comes
     /// the next.
-    pub(crate) fn wake_for_rmb(&mut self, group: u32) {
+    pub(crate) fn wake_for_rmb(&mut self, group: GroupIdx) {
         if !self.groups.at(group).is_some_and(|g| g.rmb_awaited) {
             return;
         }
         let waits = |engine: &mut Self, conn| {
             engine.connections.at(conn).is_some_and(|record| {
-                matches!(record.phase, Phase::Rendezvous(_)) && record.rmb.buffer == NONE
+                matches!(record.phase, Phase::Rendezvous(_)) && record.rmb.buffer.is_none()
             })
         };
         if let Some(conn) = self.find_member(group, waits) {

@@ -5,20 +5,20 @@ use super::link::QpState;
 use super::{Link, LinkGroup, LinkSet, Role};
 use crate::config::LINKS_PER_GROUP;
 use crate::engine::Engine;
-use crate::id::NONE;
+use crate::id::{BufferIdx, ConnIdx, GroupIdx, Idx, LinkIdx, RemoteRmbIdx};
 use crate::path::LocalPath;
 use crate::wire::types::{Gid, LinkNumber, Mac};
 
 impl Engine<'_> {
     /// Links of a group, by position; `NONE` where there is none.
-    pub(crate) fn links_of(&self, group: u32) -> [u32; LINKS_PER_GROUP] {
+    pub(crate) fn links_of(&self, group: GroupIdx) -> [LinkIdx; LINKS_PER_GROUP] {
         self.groups
             .at(group)
-            .map_or([NONE; LINKS_PER_GROUP], |g| g.links)
+            .map_or([Idx::NONE; LINKS_PER_GROUP], |g| g.links)
     }
 
     /// Whether this side decides about the links of a group (LINK-024).
-    pub(crate) fn is_server(&self, group: u32) -> bool {
+    pub(crate) fn is_server(&self, group: GroupIdx) -> bool {
         self.groups
             .at(group)
             .is_some_and(|g| g.role == Role::Server)
@@ -27,9 +27,9 @@ impl Engine<'_> {
     /// The links of a group that fulfil a condition.
     pub(crate) fn select_links<'s>(
         &'s self,
-        group: u32,
+        group: GroupIdx,
         condition: impl Fn(&Link) -> bool + 's,
-    ) -> impl Iterator<Item = (u32, &'s Link)> {
+    ) -> impl Iterator<Item = (LinkIdx, &'s Link)> {
         self.links_of(group)
             .into_iter()
             .filter_map(|index| Some((index, self.links.at(index)?)))
@@ -38,14 +38,14 @@ impl Engine<'_> {
 
     /// The link of a group with this number, unless it is only offered.
     //= V2-161
-    pub(crate) fn link_by_number(&self, group: u32, number: LinkNumber) -> u32 {
+    pub(crate) fn link_by_number(&self, group: GroupIdx, number: LinkNumber) -> LinkIdx {
         self.select_links(group, |link| link.number == number && link.is_known())
             .next()
-            .map_or(NONE, |(index, _)| index)
+            .map_or(Idx::NONE, |(index, _)| index)
     }
 
     /// Positions of the links that connections may use.
-    pub(crate) fn active_links(&self, group: u32) -> LinkSet {
+    pub(crate) fn active_links(&self, group: GroupIdx) -> LinkSet {
         let mut set = LinkSet::EMPTY;
         for (_, link) in self.select_links(group, Link::is_active) {
             set.insert(link.position);
@@ -54,7 +54,7 @@ impl Engine<'_> {
     }
 
     /// The links of a group as its buffers see them.
-    pub(crate) fn registrable(&self, group: u32) -> Registrable {
+    pub(crate) fn registrable(&self, group: GroupIdx) -> Registrable {
         let mut links = Registrable {
             open: LinkSet::EMPTY,
             drained: LinkSet::EMPTY,
@@ -71,11 +71,11 @@ impl Engine<'_> {
 
     /// A link to carry an LLC message that may flow on any (LLC-010).
     //= LLC-010
-    pub(crate) fn link_for_llc(&self, group: u32, except: u32) -> u32 {
+    pub(crate) fn link_for_llc(&self, group: GroupIdx, except: LinkIdx) -> LinkIdx {
         self.select_links(group, |link| link.is_active() && link.is_usable())
             .map(|(index, _)| index)
             .find(|index| *index != except)
-            .unwrap_or(NONE)
+            .unwrap_or(Idx::NONE)
     }
 
     /// The link for a connection's writes: the one with the fewest connections,
@@ -84,7 +84,12 @@ impl Engine<'_> {
     /// `buffers`, only those on which these buffers are registered (reliability D9).
     //= FAILOVER-001
     //= FAILOVER-023
-    pub(crate) fn link_for_connection(&self, group: u32, rmb: u32, buffers: &[u32]) -> u32 {
+    pub(crate) fn link_for_connection(
+        &self,
+        group: GroupIdx,
+        rmb: RemoteRmbIdx,
+        buffers: &[BufferIdx],
+    ) -> LinkIdx {
         let reachable = self.remote_rmbs.at(rmb).map(super::RemoteRmb::links);
         self.select_links(group, |link| link.is_active() && link.is_usable())
             .filter(|(_, link)| reachable.is_none_or(|links| links.contains(link.position)))
@@ -96,7 +101,7 @@ impl Engine<'_> {
             })
             //= V2-213
             .min_by_key(|(_, link)| (link.asymmetric, link.connections))
-            .map_or(NONE, |(index, _)| index)
+            .map_or(Idx::NONE, |(index, _)| index)
     }
 
     /// A port for a further link: not one of a symmetric link, rather one that no
@@ -104,7 +109,11 @@ impl Engine<'_> {
     /// if it is known.
     //= LINK-007
     //= LINK-037
-    pub(crate) fn spare_port(&self, group: u32, peer: Option<(Gid, Mac)>) -> Option<LocalPath> {
+    pub(crate) fn spare_port(
+        &self,
+        group: GroupIdx,
+        peer: Option<(Gid, Mac)>,
+    ) -> Option<LocalPath> {
         let g = self.groups.at(group)?;
         self.core
             .ports
@@ -123,7 +132,7 @@ impl Engine<'_> {
     }
 
     /// A port of a link, for an asymmetric one to this peer.
-    pub(crate) fn shared_port(&self, group: u32, peer: (Gid, Mac)) -> Option<LocalPath> {
+    pub(crate) fn shared_port(&self, group: GroupIdx, peer: (Gid, Mac)) -> Option<LocalPath> {
         self.select_links(group, |link| link.is_active() && link.is_usable())
             .map(|(_, link)| link.path)
             .find(|path| !self.is_parallel(group, path, Some(peer)))
@@ -132,7 +141,7 @@ impl Engine<'_> {
     /// Whether a link between these ends would share both RNICs with another one.
     pub(crate) fn is_parallel(
         &self,
-        group: u32,
+        group: GroupIdx,
         path: &LocalPath,
         peer: Option<(Gid, Mac)>,
     ) -> bool {
@@ -144,7 +153,13 @@ impl Engine<'_> {
 
     /// Whether a link between these ends would share an RNIC with a symmetric
     /// link, which makes it asymmetric.
-    pub(crate) fn is_asymmetric(&self, group: u32, path: &LocalPath, gid: Gid, mac: Mac) -> bool {
+    pub(crate) fn is_asymmetric(
+        &self,
+        group: GroupIdx,
+        path: &LocalPath,
+        gid: Gid,
+        mac: Mac,
+    ) -> bool {
         self.select_links(group, |link| link.is_active() && !link.asymmetric)
             .any(|(_, link)| link.is_at(path) || link.leads_to(gid, mac))
     }
@@ -156,7 +171,7 @@ impl Engine<'_> {
     //= LINK-020
     //= LINK-021
     //= LINK-038
-    pub(crate) fn has_room_for(&self, group: u32, asymmetric: bool) -> bool {
+    pub(crate) fn has_room_for(&self, group: GroupIdx, asymmetric: bool) -> bool {
         let most = self
             .groups
             .at(group)
@@ -185,12 +200,12 @@ impl Engine<'_> {
     //= LINK-042
     //= LINK-043
     //= LINK-044
-    pub(crate) fn has_room_for_link(&self, group: u32) -> bool {
+    pub(crate) fn has_room_for_link(&self, group: GroupIdx) -> bool {
         self.has_room_for(group, false)
     }
 
     /// Makes asymmetric links that share nothing any more symmetric ones.
-    pub(crate) fn review_symmetry(&mut self, group: u32) {
+    pub(crate) fn review_symmetry(&mut self, group: GroupIdx) {
         for index in self.links_of(group) {
             let Some(link) = self
                 .links
@@ -215,7 +230,7 @@ impl Engine<'_> {
     /// The number for a further link: none is used again before all others were.
     //= LINK-025
     //= LINK-027
-    pub(crate) fn next_link_number(&mut self, group: u32) -> LinkNumber {
+    pub(crate) fn next_link_number(&mut self, group: GroupIdx) -> LinkNumber {
         let mut number = self
             .groups
             .at(group)
@@ -238,7 +253,7 @@ impl Engine<'_> {
     }
 
     /// Gives a connection's writes to a link, or to none.
-    pub(crate) fn assign_link(&mut self, conn: u32, link: u32) {
+    pub(crate) fn assign_link(&mut self, conn: ConnIdx, link: LinkIdx) {
         let Some(record) = self.connections.at_mut(conn) else {
             return;
         };

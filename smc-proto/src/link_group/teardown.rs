@@ -11,7 +11,7 @@ use crate::connection::FatalCause;
 use crate::connection_record::Phase;
 use crate::engine::Engine;
 use crate::event::CloseReason;
-use crate::id::NONE;
+use crate::id::{BufferIdx, GroupIdx, Idx, LinkIdx};
 use crate::planted::PlantedBug;
 use crate::stats::count;
 use crate::wire::types::DiagnosisCode;
@@ -33,7 +33,7 @@ impl Engine<'_> {
     //= LINK-036
     //= CLOSE-040
     //= FAILOVER-025
-    pub(crate) fn end_group(&mut self, group: u32, reason: CloseReason, fallback: Fallback) {
+    pub(crate) fn end_group(&mut self, group: GroupIdx, reason: CloseReason, fallback: Fallback) {
         self.withdraw_group(group);
         let Some(g) = self.groups.at_mut(group) else {
             return;
@@ -51,7 +51,7 @@ impl Engine<'_> {
         g.state = GroupState::Ending(reason);
         g.flow_deadline = None;
         g.idle_deadline = None;
-        g.founder = NONE;
+        g.founder = Idx::NONE;
         g.addition = super::Addition::IDLE;
         g.add_wish = super::AddWish::NONE;
         let links = g.links;
@@ -98,7 +98,7 @@ impl Engine<'_> {
 
     /// Gives the buffers of a group that ends back, once no queue pair can touch
     /// them any more.
-    pub(crate) fn retire_buffers_if_drained(&mut self, group: u32) {
+    pub(crate) fn retire_buffers_if_drained(&mut self, group: GroupIdx) {
         let ending = self.groups.at(group).is_some_and(LinkGroup::is_ending);
         let alive = self
             .select_links(group, |link| {
@@ -119,7 +119,7 @@ impl Engine<'_> {
 
     /// Nothing posted on the link is in flight any more: what was not reported
     /// as sent was not sent.
-    pub(crate) fn on_drained(&mut self, link: u32) {
+    pub(crate) fn on_drained(&mut self, link: LinkIdx) {
         let Some(group) = self.links.at(link).map(|l| l.group) else {
             return;
         };
@@ -154,7 +154,7 @@ impl Engine<'_> {
         self.schedule_link(link);
     }
 
-    pub(crate) fn retire_buffers(&mut self, group: u32) {
+    pub(crate) fn retire_buffers(&mut self, group: GroupIdx) {
         let last = self.groups.at(group).and_then(|g| g.buffers.last());
         self.each_buffer(group, |engine, index| {
             if Some(index) == last && engine.planted(PlantedBug::LeakBuffer) {
@@ -173,7 +173,7 @@ impl Engine<'_> {
     }
 
     /// Removes a buffer that never got memory, or gave it back.
-    pub(crate) fn drop_absent_buffer(&mut self, index: u32) {
+    pub(crate) fn drop_absent_buffer(&mut self, index: BufferIdx) {
         if let Some(buffer) = self.buffers.at(index)
             && buffer.retired
             && buffer.users == 0
@@ -185,7 +185,7 @@ impl Engine<'_> {
     }
 
     /// Frees the slot of a group of which nothing is left.
-    pub(crate) fn try_free_group(&mut self, group: u32) {
+    pub(crate) fn try_free_group(&mut self, group: GroupIdx) {
         let Some(g) = self.groups.at_mut(group) else {
             return;
         };

@@ -7,7 +7,7 @@ use crate::connection::Spans;
 use crate::connection_record::Phase;
 use crate::data_path::{DataPath, Deferred};
 use crate::engine::Engine;
-use crate::id::{ConnId, DeviceId, LinkId, NONE, WrId};
+use crate::id::{BufferIdx, ConnId, DeviceId, Idx, LinkId, LinkIdx, WrId};
 use crate::planted::PlantedBug;
 use crate::stats::count;
 
@@ -33,7 +33,7 @@ impl Engine<'_> {
         None
     }
 
-    fn next_buffer_command(&mut self, index: u32, device: DeviceId) -> Option<RdmaCommand> {
+    fn next_buffer_command(&mut self, index: BufferIdx, device: DeviceId) -> Option<RdmaCommand> {
         let id = self.buffer_id(index);
         let (wanted, at) = self.buffer_work(index)?;
         if at != device {
@@ -44,7 +44,7 @@ impl Engine<'_> {
         let link = wanted
             .link_position()
             .and_then(|position| links.get(usize::from(position)).copied())
-            .unwrap_or(NONE);
+            .unwrap_or(Idx::NONE);
         let link_id = LinkId {
             index: link,
             generation: self.links.generation(link),
@@ -64,7 +64,7 @@ impl Engine<'_> {
         Some(command)
     }
 
-    fn next_link_command(&mut self, link: u32) -> Option<RdmaCommand> {
+    fn next_link_command(&mut self, link: LinkIdx) -> Option<RdmaCommand> {
         let id = self.link_id(link);
         let state = self.links.at_mut(link)?;
         if let Some(command) = state.next_control(id) {
@@ -87,7 +87,7 @@ impl Engine<'_> {
     }
 
     #[inline(never)]
-    fn next_large_command(&mut self, link: u32, id: LinkId) -> Option<RdmaCommand> {
+    fn next_large_command(&mut self, link: LinkIdx, id: LinkId) -> Option<RdmaCommand> {
         if !self.links.at(link)?.wants_llc() {
             return None;
         }
@@ -102,13 +102,13 @@ impl Engine<'_> {
     }
 
     /// The first step of the transmit of the next connection on the link's list.
-    fn start_transmit(&mut self, link: u32) -> Option<RdmaCommand> {
+    fn start_transmit(&mut self, link: LinkIdx) -> Option<RdmaCommand> {
         self.open_transmit(link)?;
         self.continue_transmit(link)
     }
 
     /// Begins the transmit of the next connection on the link's list.
-    pub(super) fn open_transmit(&mut self, link: u32) -> Option<()> {
+    pub(super) fn open_transmit(&mut self, link: LinkIdx) -> Option<()> {
         loop {
             let state = self.links.at(link)?;
             if !state.has_data_slot() {
@@ -135,15 +135,15 @@ impl Engine<'_> {
     }
 
     /// The next step of the open transmit of the link.
-    fn continue_transmit(&mut self, link: u32) -> Option<RdmaCommand> {
+    fn continue_transmit(&mut self, link: LinkIdx) -> Option<RdmaCommand> {
         let state = self.links.at_mut(link)?;
         let open = state.transmit.as_mut()?;
         let record = self.connections.at(open.conn().index);
         // One that was cut off from its element writes no more to it (AMB-50), nor does one
         // that is over: the peer may use the element for another by now.
         //= ABORT-007
-        let may_write =
-            record.is_some_and(|record| record.remote.rmb != NONE && record.phase != Phase::Ended);
+        let may_write = record
+            .is_some_and(|record| record.remote.rmb.is_some() && record.phase != Phase::Ended);
         if let Some(write) = open.next_write() {
             if may_write {
                 return Some(write);
@@ -163,7 +163,7 @@ impl Engine<'_> {
 
     fn post_send(
         &mut self,
-        link: u32,
+        link: LinkIdx,
         id: LinkId,
         kind: SendKind,
         payload: [u8; 44],
@@ -220,7 +220,7 @@ impl DataPath<'_> {
     #[inline(always)]
     fn take_transmit(
         &mut self,
-        link: u32,
+        link: LinkIdx,
         transmit: &mut DataTransmit,
         deferred: &mut Deferred,
     ) -> Option<bool> {
@@ -261,7 +261,7 @@ impl DataPath<'_> {
     /// Moves a link behind the others of its device, unless connections of its present
     /// round have not transmitted yet.
     #[inline(always)]
-    pub(super) fn rotate_link(&mut self, link: u32, wanted: bool, goes_on: bool) {
+    pub(super) fn rotate_link(&mut self, link: LinkIdx, wanted: bool, goes_on: bool) {
         let Some(state) = self.links.at(link) else {
             return;
         };

@@ -9,7 +9,7 @@ use crate::connection_record::{ConnectionRecord, End, Phase};
 use crate::endpoint::OpenError;
 use crate::engine::Engine;
 use crate::event::FallbackReason;
-use crate::id::NONE;
+use crate::id::{ConnIdx, HandshakeIdx, Idx, LinkIdx};
 use crate::link_group::{Fallback, Formation, Link, QpGoal, Role};
 use crate::path::{IsmPath, LocalPath, Paths, Route};
 use crate::version::SmcVersion;
@@ -23,11 +23,11 @@ impl Engine<'_> {
         role: Role,
         options: ConnOptions,
         paths: Paths<'_>,
-    ) -> Result<u32, OpenError> {
+    ) -> Result<ConnIdx, OpenError> {
         let negotiated = options.option_negotiated;
         let (conn, generation) = self
             .connections
-            .insert(ConnectionRecord::new(NONE))
+            .insert(ConnectionRecord::new(Idx::NONE))
             .ok_or(OpenError::Full)?;
         //= TCPOPT-010
         //= TCPOPT-011
@@ -89,7 +89,12 @@ impl Engine<'_> {
     /// room for are not considered.
     //= CLC-020
     //= V2-136
-    fn prepare_proposal(&mut self, handshake: u32, options: ConnOptions, paths: Paths<'_>) {
+    fn prepare_proposal(
+        &mut self,
+        handshake: HandshakeIdx,
+        options: ConnOptions,
+        paths: Paths<'_>,
+    ) {
         let Some(h) = self.handshakes.at_mut(handshake) else {
             return;
         };
@@ -128,7 +133,12 @@ impl Engine<'_> {
 
     /// The server's Accept.
     //= RENDEZVOUS-010
-    pub(crate) fn on_accept(&mut self, conn: u32, handshake: u32, accept: &AcceptConfirm) {
+    pub(crate) fn on_accept(
+        &mut self,
+        conn: ConnIdx,
+        handshake: HandshakeIdx,
+        accept: &AcceptConfirm,
+    ) {
         let Some(h) = self.handshakes.at_mut(handshake) else {
             return;
         };
@@ -196,8 +206,8 @@ impl Engine<'_> {
     //= RENDEZVOUS-016
     fn on_first_contact_accept(
         &mut self,
-        conn: u32,
-        handshake: u32,
+        conn: ConnIdx,
+        handshake: HandshakeIdx,
         path: LocalPath,
         accept: &PeerEnd,
     ) {
@@ -227,7 +237,7 @@ impl Engine<'_> {
             self.decline(handshake, DiagnosisCode::MEMORY, false);
             return;
         };
-        let link = self.groups.at(group).map_or(NONE, |g| g.first_link());
+        let link = self.groups.at(group).map_or(Idx::NONE, |g| g.first_link());
         self.bind_link(link, accept, QpGoal::Rtr);
         if let Some(g) = self.groups.at_mut(group) {
             g.founder = conn;
@@ -241,7 +251,7 @@ impl Engine<'_> {
     /// Gives a link the other end of its queue pair.
     //= CLC-040
     //= CLC-042
-    pub(crate) fn bind_link(&mut self, link: u32, peer: &PeerEnd, goal: QpGoal) {
+    pub(crate) fn bind_link(&mut self, link: LinkIdx, peer: &PeerEnd, goal: QpGoal) {
         if let Some(state) = self.links.at_mut(link) {
             let address = QpAddress {
                 qpn: peer.qpn,

@@ -6,6 +6,7 @@ use crate::connection::{Connection, ConnectionParams, Ring};
 use crate::connection_record::{Pending, Phase, RemoteElement, Target};
 use crate::engine::Engine;
 use crate::event::CloseReason;
+use crate::id::{ConnIdx, GroupIdx, HandshakeIdx, LinkIdx};
 use crate::link_group::Role;
 use crate::planted::PlantedBug;
 use crate::stats::count;
@@ -15,7 +16,7 @@ use crate::wire::types::RToken;
 impl Engine<'_> {
     /// The rendezvous is over: the connection is carried by SMC.
     //= CLOSE-001
-    pub(crate) fn establish(&mut self, handshake: u32) {
+    pub(crate) fn establish(&mut self, handshake: HandshakeIdx) {
         let Some(h) = self.handshakes.at(handshake) else {
             return;
         };
@@ -38,7 +39,7 @@ impl Engine<'_> {
     /// The protocol state of a connection of SMC-R, and where it writes to.
     fn smcr_connection(
         &mut self,
-        handshake: u32,
+        handshake: HandshakeIdx,
     ) -> Result<(Connection, RemoteElement, Target), CloseReason> {
         let lost = CloseReason::LinksLost;
         let h = self.handshakes.at(handshake).ok_or(lost)?;
@@ -75,8 +76,8 @@ impl Engine<'_> {
     /// Bytes may flow.
     fn activate(
         &mut self,
-        handshake: u32,
-        conn: u32,
+        handshake: HandshakeIdx,
+        conn: ConnIdx,
         (connection, remote, target): (Connection, RemoteElement, Target),
     ) {
         let (Some(h), Some(record)) = (self.handshakes.at(handshake), self.connections.at(conn))
@@ -121,9 +122,9 @@ impl Engine<'_> {
     //= RENDEZVOUS-013
     pub(super) fn knows_rmb(
         &mut self,
-        handshake: u32,
-        group: u32,
-        link: u32,
+        handshake: HandshakeIdx,
+        group: GroupIdx,
+        link: LinkIdx,
         peer: &PeerEnd,
     ) -> bool {
         let Some(position) = self.links.at(link).map(|l| l.position) else {
@@ -146,9 +147,9 @@ impl Engine<'_> {
     //= RENDEZVOUS-042
     fn remote_element(
         &mut self,
-        handshake: u32,
-        conn: u32,
-        group: u32,
+        handshake: HandshakeIdx,
+        conn: ConnIdx,
+        group: GroupIdx,
         peer: &PeerEnd,
     ) -> Option<(RemoteElement, Target)> {
         let rmb = self.remote_rmb_of(handshake);

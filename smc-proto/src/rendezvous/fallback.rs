@@ -5,7 +5,7 @@ use crate::command::TcpCommand;
 use crate::connection_record::{End, Pending, Phase};
 use crate::engine::Engine;
 use crate::event::{CloseReason, FallbackReason};
-use crate::id::NONE;
+use crate::id::{ConnIdx, GroupIdx, HandshakeIdx, Idx};
 use crate::link_group::Fallback;
 use crate::wire::types::DiagnosisCode;
 
@@ -13,7 +13,12 @@ impl Engine<'_> {
     /// Decides to decline: what the connection held is released at once, the
     /// message leaves with the next poll (CLC-065).
     //= CLC-047
-    pub(crate) fn decline(&mut self, handshake: u32, code: DiagnosisCode, out_of_sync: bool) {
+    pub(crate) fn decline(
+        &mut self,
+        handshake: HandshakeIdx,
+        code: DiagnosisCode,
+        out_of_sync: bool,
+    ) {
         self.keep_promised_element(handshake);
         let Some(h) = self.handshakes.at_mut(handshake) else {
             return;
@@ -36,7 +41,7 @@ impl Engine<'_> {
     }
 
     /// Our Decline left: plain TCP from here on.
-    pub(crate) fn on_declined(&mut self, conn: u32, code: DiagnosisCode, crossing: bool) {
+    pub(crate) fn on_declined(&mut self, conn: ConnIdx, code: DiagnosisCode, crossing: bool) {
         self.fall_back(
             conn,
             FallbackReason {
@@ -49,7 +54,7 @@ impl Engine<'_> {
 
     /// Hands the connection over as plain TCP; `crossing` if a Decline of the
     /// peer may still arrive (AMB-46).
-    pub(crate) fn fall_back(&mut self, conn: u32, why: FallbackReason, crossing: bool) {
+    pub(crate) fn fall_back(&mut self, conn: ConnIdx, why: FallbackReason, crossing: bool) {
         self.leave_founded_group(conn, CloseReason::RendezvousFailed);
         self.command_tcp(
             conn,
@@ -79,7 +84,7 @@ impl Engine<'_> {
     /// established in by now stays: their server counts it as formed, and only this
     /// side still waits, for a second link.
     //= CLC-065
-    pub(crate) fn leave_founded_group(&mut self, conn: u32, reason: CloseReason) {
+    pub(crate) fn leave_founded_group(&mut self, conn: ConnIdx, reason: CloseReason) {
         let Some(group) = self.connections.at(conn).map(|record| record.group) else {
             return;
         };
@@ -88,19 +93,19 @@ impl Engine<'_> {
             && let Some(g) = self.groups.at_mut(group)
             && g.founder == conn
         {
-            g.founder = NONE;
+            g.founder = Idx::NONE;
             self.lose_element(conn);
         } else if let Some(g) = self.groups.at_mut(group)
             && g.founder == conn
         {
-            g.founder = NONE;
+            g.founder = Idx::NONE;
             //= CLC-066
             self.end_group(group, reason, Fallback::Reset);
         }
     }
 
     /// Whether a connection of a group is established.
-    fn carries_connections(&mut self, group: u32) -> bool {
+    fn carries_connections(&mut self, group: GroupIdx) -> bool {
         let is_active = |engine: &mut Self, conn| {
             let record = engine.connections.at(conn);
             record.is_some_and(|record| record.phase == Phase::Active)
@@ -111,7 +116,7 @@ impl Engine<'_> {
     /// A rendezvous ends without the peer's message. If our Accept named an RMB element the
     /// peer may have confirmed and write to it already, so no other connection gets it.
     //= RMB-021
-    pub(crate) fn keep_promised_element(&mut self, handshake: u32) {
+    pub(crate) fn keep_promised_element(&mut self, handshake: HandshakeIdx) {
         if let Some(h) = self.handshakes.at(handshake)
             && h.state == State::AwaitingConfirm
         {
@@ -120,24 +125,24 @@ impl Engine<'_> {
     }
 
     /// Gives back what a connection in rendezvous holds of its group.
-    pub(crate) fn detach(&mut self, conn: u32) {
+    pub(crate) fn detach(&mut self, conn: ConnIdx) {
         if self
             .connections
             .at(conn)
-            .is_some_and(|record| record.group != NONE)
+            .is_some_and(|record| record.group.is_some())
         {
             self.leave_group(conn);
         }
     }
 
-    pub(crate) fn drop_handshake(&mut self, handshake: u32) {
+    pub(crate) fn drop_handshake(&mut self, handshake: HandshakeIdx) {
         self.core.clc_out.remove(&mut self.handshakes, handshake);
         self.core.wakes.remove(&mut self.handshakes, handshake);
         self.unqueue(handshake);
         self.handshakes.remove(handshake);
     }
 
-    pub(crate) fn arm_handshake(&mut self, handshake: u32) {
+    pub(crate) fn arm_handshake(&mut self, handshake: HandshakeIdx) {
         let deadline = self
             .handshakes
             .at(handshake)
@@ -147,7 +152,7 @@ impl Engine<'_> {
 
     /// A wait of a rendezvous is over.
     //= CLC-067
-    pub(crate) fn on_handshake_timeout(&mut self, handshake: u32) {
+    pub(crate) fn on_handshake_timeout(&mut self, handshake: HandshakeIdx) {
         let Some(h) = self.handshakes.at(handshake) else {
             return;
         };

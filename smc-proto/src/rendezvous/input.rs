@@ -8,6 +8,7 @@ use crate::connection::FatalCause;
 use crate::connection_record::{End, Pending, Phase};
 use crate::engine::Engine;
 use crate::event::{CloseReason, FallbackReason};
+use crate::id::{ConnIdx, GroupIdx, HandshakeIdx};
 use crate::link_group::Fallback;
 use crate::stats::count;
 use crate::wire::clc::{
@@ -76,7 +77,7 @@ impl core::error::Error for ClcError {}
 
 impl Engine<'_> {
     /// Parses the bytes a connection received over TCP.
-    pub(crate) fn on_clc(&mut self, index: u32, bytes: &[u8]) -> Result<ClcProgress, ClcError> {
+    pub(crate) fn on_clc(&mut self, index: ConnIdx, bytes: &[u8]) -> Result<ClcProgress, ClcError> {
         self.step();
         let Some(record) = self.connections.at(index) else {
             return Ok(ClcProgress::NotClc);
@@ -104,8 +105,8 @@ impl Engine<'_> {
 
     fn on_clc_in_rendezvous(
         &mut self,
-        index: u32,
-        handshake: u32,
+        index: ConnIdx,
+        handshake: HandshakeIdx,
         bytes: &[u8],
     ) -> Result<ClcProgress, ClcError> {
         let Some(state) = self.handshakes.at(handshake).map(|h| h.state) else {
@@ -165,8 +166,8 @@ impl Engine<'_> {
 
     fn on_message(
         &mut self,
-        index: u32,
-        handshake: u32,
+        index: ConnIdx,
+        handshake: HandshakeIdx,
         due: Option<ClcKind>,
         message: ClcMessage,
     ) -> Result<Next, ClcError> {
@@ -207,7 +208,7 @@ impl Engine<'_> {
         }
     }
 
-    fn next_after(&self, index: u32) -> Next {
+    fn next_after(&self, index: ConnIdx) -> Next {
         match self.connections.at(index).map(|record| record.phase) {
             Some(Phase::Rendezvous(_)) => Next::MaybeDecline,
             _ => Next::Stop,
@@ -218,7 +219,7 @@ impl Engine<'_> {
     //= CLC-050
     //= CLC-051
     //= V2-270
-    fn on_decline(&mut self, index: u32, decline: &Decline) {
+    fn on_decline(&mut self, index: ConnIdx, decline: &Decline) {
         let group = self.connections.at(index).map(|record| record.group);
         //= CLC-045
         //= CLC-046
@@ -240,7 +241,7 @@ impl Engine<'_> {
     /// The owner of a device of SMC-D cannot be known, so that connections which are
     /// carried are not ended by it.
     //= D-056
-    fn is_lost_with(&self, group: u32) -> bool {
+    fn is_lost_with(&self, group: GroupIdx) -> bool {
         self.ism_peer_of(group).is_none()
             || self
                 .groups
@@ -254,7 +255,7 @@ impl Engine<'_> {
     /// whole or they have waited long enough for the rest; everything else is the
     /// application's at once.
     //= CLC-064
-    fn watch(&mut self, index: u32, bytes: &[u8]) -> ClcProgress {
+    fn watch(&mut self, index: ConnIdx, bytes: &[u8]) -> ClcProgress {
         let progress = match ClcHeader::parse(bytes) {
             Err(ClcParseError::TooShort { .. }) if begins_like_decline(bytes) => {
                 return self.hold_back(index, HEADER_LENGTH);
@@ -281,7 +282,7 @@ impl Engine<'_> {
 
     /// Waits for the rest of what may be a Decline. The time for that begins with
     /// its first byte, and no further one prolongs it.
-    fn hold_back(&mut self, index: u32, total: usize) -> ClcProgress {
+    fn hold_back(&mut self, index: ConnIdx, total: usize) -> ClcProgress {
         if self.connections.deadline(index).is_none() {
             let until = self.now().after(self.core.config.timeouts.crossing_decline);
             self.connections.set_deadline(index, Some(until));
@@ -293,7 +294,7 @@ impl Engine<'_> {
     /// one are the application's, which the embedder learns by a second
     /// `HandOver`.
     //= CLC-051
-    pub(crate) fn give_up_watching(&mut self, index: u32) {
+    pub(crate) fn give_up_watching(&mut self, index: ConnIdx) {
         self.command_tcp(
             index,
             TcpCommand::HandOver {
@@ -303,7 +304,7 @@ impl Engine<'_> {
         self.stop_watching(index);
     }
 
-    pub(crate) fn stop_watching(&mut self, index: u32) {
+    pub(crate) fn stop_watching(&mut self, index: ConnIdx) {
         if let Some(record) = self.connections.at_mut(index)
             && record.phase == Phase::Watching
         {
@@ -314,7 +315,7 @@ impl Engine<'_> {
     }
 
     /// Resets a connection in rendezvous: neither SMC-R nor plain TCP.
-    pub(crate) fn reset(&mut self, index: u32, reason: CloseReason) {
+    pub(crate) fn reset(&mut self, index: ConnIdx, reason: CloseReason) {
         if reason == CloseReason::PeerMisbehaved {
             count(&mut self.core.statistics.violations);
         }
@@ -323,14 +324,19 @@ impl Engine<'_> {
         self.end(index, End::Closed(reason));
     }
 
-    fn fail_active(&mut self, index: u32) {
+    fn fail_active(&mut self, index: ConnIdx) {
         count(&mut self.core.statistics.violations);
         self.with_connection(index, |connection, now, config| {
             connection.on_fatal(now, &config.connection, FatalCause::TcpData);
         });
     }
 
-    pub(crate) fn on_proposal(&mut self, index: u32, handshake: u32, proposal: &Proposal) {
+    pub(crate) fn on_proposal(
+        &mut self,
+        index: ConnIdx,
+        handshake: HandshakeIdx,
+        proposal: &Proposal,
+    ) {
         let proposed = Proposed::new(proposal, &self.core.config.v2);
         if let Some(h) = self.handshakes.at_mut(handshake) {
             //= V2-071

@@ -12,6 +12,7 @@ use crate::connection::{Connection, ConnectionParams, Ring};
 use crate::connection_record::{RemoteElement, Target};
 use crate::engine::Engine;
 use crate::event::CloseReason;
+use crate::id::{ConnIdx, GroupIdx, HandshakeIdx};
 use crate::link_group::{
     Acquired, Fallback, IsmBuffer, IsmPeer, LinkGroup, Memory, PeerDmb, Role, same_device,
 };
@@ -68,8 +69,8 @@ impl Engine<'_> {
     /// Server: the group of a device and a peer is to carry the connection.
     pub(crate) fn choose_ism_group(
         &mut self,
-        conn: u32,
-        handshake: u32,
+        conn: ConnIdx,
+        handshake: HandshakeIdx,
         path: IsmPath,
         peer: IsmGid,
     ) {
@@ -82,7 +83,7 @@ impl Engine<'_> {
 
     /// Server: uses a group that is there, waits for one that is being formed, or
     /// starts one.
-    pub(super) fn choose_group_of_ism(&mut self, conn: u32, handshake: u32) {
+    pub(super) fn choose_group_of_ism(&mut self, conn: ConnIdx, handshake: HandshakeIdx) {
         let Some(ends) = self.handshakes.at(handshake).and_then(|h| h.smcd) else {
             return;
         };
@@ -96,7 +97,12 @@ impl Engine<'_> {
     }
 
     /// Starts a group. `first_contact`: the peer knows that it is a new one.
-    pub(super) fn start_ism_group(&mut self, handshake: u32, role: Role, first_contact: bool) {
+    pub(super) fn start_ism_group(
+        &mut self,
+        handshake: HandshakeIdx,
+        role: Role,
+        first_contact: bool,
+    ) {
         self.unqueue(handshake);
         let Some(h) = self.handshakes.at(handshake) else {
             return;
@@ -117,7 +123,7 @@ impl Engine<'_> {
     }
 
     /// Makes a connection a member of a group and asks for its buffers.
-    fn enter_ism_group(&mut self, conn: u32, handshake: u32, group: u32) {
+    fn enter_ism_group(&mut self, conn: ConnIdx, handshake: HandshakeIdx, group: GroupIdx) {
         let Some(h) = self.handshakes.at_mut(handshake) else {
             return;
         };
@@ -128,7 +134,7 @@ impl Engine<'_> {
         let send = h.options.send_buffer.unwrap_or(config.send_buffer);
         let dmb = h.smcd.and_then(|ends| ends.dmb);
         let link = self.groups.at(group).map(LinkGroup::first_link);
-        self.enter_group(conn, group, link.unwrap_or(crate::id::NONE));
+        self.enter_group(conn, group, link.unwrap_or(crate::id::Idx::NONE));
         let acquired = self.acquire_buffer(conn, group, BufferKind::Rmb, receive) == Acquired::Yes
             && self.acquire_buffer(conn, group, BufferKind::Send, send) == Acquired::Yes;
         if !acquired {
@@ -145,7 +151,7 @@ impl Engine<'_> {
 
     /// How far the buffers of a connection are; with `bound` the send buffer must be
     /// bound to the peer's DMB.
-    pub(super) fn ism_prepared(&self, conn: u32, bound: bool) -> Prepared {
+    pub(super) fn ism_prepared(&self, conn: ConnIdx, bound: bool) -> Prepared {
         let Some(record) = self.connections.at(conn) else {
             return Prepared::NotYet;
         };
@@ -186,7 +192,12 @@ impl Engine<'_> {
     /// The server's Accept of SMC-D.
     //= V2-130
     //= D-026
-    pub(crate) fn on_smcd_accept(&mut self, conn: u32, handshake: u32, accept: &SmcdAcceptConfirm) {
+    pub(crate) fn on_smcd_accept(
+        &mut self,
+        conn: ConnIdx,
+        handshake: HandshakeIdx,
+        accept: &SmcdAcceptConfirm,
+    ) {
         let Some(h) = self.handshakes.at_mut(handshake) else {
             return;
         };
@@ -238,8 +249,8 @@ impl Engine<'_> {
     //= D-056
     fn join_ism_group(
         &mut self,
-        conn: u32,
-        handshake: u32,
+        conn: ConnIdx,
+        handshake: HandshakeIdx,
         ism_peer: IsmPeer,
         first_contact: bool,
     ) {
@@ -265,8 +276,8 @@ impl Engine<'_> {
     /// The client's Confirm of SMC-D. There is no way back to TCP for it.
     pub(crate) fn on_smcd_confirm(
         &mut self,
-        conn: u32,
-        handshake: u32,
+        conn: ConnIdx,
+        handshake: HandshakeIdx,
         confirm: &SmcdAcceptConfirm,
     ) {
         let Some(h) = self.handshakes.at(handshake) else {
@@ -278,7 +289,7 @@ impl Engine<'_> {
             return;
         };
         let record = self.connections.at(conn);
-        let (group, first_contact) = record.map_or((crate::id::NONE, false), |record| {
+        let (group, first_contact) = record.map_or((crate::id::Idx::NONE, false), |record| {
             (record.group, record.first_contact)
         });
         let fits = terms.is_v2() == confirm.v2.is_some()
@@ -314,7 +325,7 @@ impl Engine<'_> {
     }
 
     /// Server: the Confirm is here, and the client's DMB is being bound.
-    pub(super) fn advance_binding(&mut self, handshake: u32, conn: u32) {
+    pub(super) fn advance_binding(&mut self, handshake: HandshakeIdx, conn: ConnIdx) {
         match self.ism_prepared(conn, true) {
             Prepared::NotYet => {}
             Prepared::Yes => self.establish(handshake),
@@ -346,7 +357,7 @@ impl Engine<'_> {
             token: dmb.dmb_token()?,
             dmbe_index: 0,
             buffer_size: dmb.size,
-            link_id: record.group.to_be_bytes(),
+            link_id: record.group.get().to_be_bytes(),
             v2,
         })
     }
@@ -355,7 +366,7 @@ impl Engine<'_> {
     //= D-044
     pub(super) fn smcd_connection(
         &mut self,
-        handshake: u32,
+        handshake: HandshakeIdx,
     ) -> Option<(Connection, RemoteElement, Target)> {
         const HEAD: u32 = CDC_ISM_LENGTH as u32;
         let h = self.handshakes.at(handshake)?;

@@ -3,7 +3,7 @@
 use super::State;
 use crate::connection_record::Phase;
 use crate::engine::Engine;
-use crate::id::ConnId;
+use crate::id::{ConnId, ConnIdx, HandshakeIdx};
 use crate::link_group::Role;
 use crate::stats::count;
 use crate::version::SmcVersion;
@@ -32,7 +32,7 @@ impl Engine<'_> {
         Ok(None)
     }
 
-    fn clc_message(&self, handshake: u32) -> Option<(u32, ClcMessage)> {
+    fn clc_message(&self, handshake: HandshakeIdx) -> Option<(ConnIdx, ClcMessage)> {
         let h = self.handshakes.at(handshake).filter(|h| h.has_output())?;
         let message = match h.state {
             State::Proposing => ClcMessage::Proposal(self.proposal(h)),
@@ -63,7 +63,7 @@ impl Engine<'_> {
         Some((h.conn, message))
     }
 
-    fn on_clc_sent(&mut self, handshake: u32, conn: u32) {
+    fn on_clc_sent(&mut self, handshake: HandshakeIdx, conn: ConnIdx) {
         let wait = self.now().after(self.core.config.timeouts.clc_message);
         let Some(h) = self.handshakes.at_mut(handshake) else {
             return;
@@ -106,7 +106,7 @@ impl Engine<'_> {
     }
 
     /// Whether a connection is in rendezvous as `role`, and with which handshake.
-    pub(crate) fn handshake_of(&self, conn: u32, role: Role) -> Option<u32> {
+    pub(crate) fn handshake_of(&self, conn: ConnIdx, role: Role) -> Option<HandshakeIdx> {
         match self.connections.at(conn)?.phase {
             Phase::Rendezvous(handshake) => {
                 (self.handshakes.at(handshake)?.role == role).then_some(handshake)

@@ -16,7 +16,7 @@ impl Engine<'_> {
     //= CLC-049
     //= RENDEZVOUS-015
     pub(crate) fn forget_paths(&mut self, device: DeviceId, port: Option<u8>) {
-        for index in 0..self.handshakes.capacity() {
+        for index in self.handshakes.indices() {
             let Some(h) = self.handshakes.at_mut(index) else {
                 continue;
             };

@@ -5,7 +5,7 @@ use crate::command::BufferKind;
 use crate::connection_record::Phase;
 use crate::engine::Engine;
 use crate::event::CloseReason;
-use crate::id::NONE;
+use crate::id::{BufferIdx, ConnIdx, GroupIdx, HandshakeIdx, Idx, LinkIdx, RemoteRmbIdx};
 use crate::link_group::{Acquired, Agreement, GroupState, LinkSet, Memory, QpState, Role};
 use crate::wire::types::DiagnosisCode;
 
@@ -33,7 +33,7 @@ impl Engine<'_> {
         }
     }
 
-    fn advance(&mut self, handshake: u32) {
+    fn advance(&mut self, handshake: HandshakeIdx) {
         let Some(h) = self.handshakes.at(handshake) else {
             return;
         };
@@ -99,7 +99,7 @@ impl Engine<'_> {
     /// hold any more. It waits until that is restored, or becomes Decline. The time for it
     /// does not begin anew.
     //= RENDEZVOUS-056
-    fn review_message(&mut self, handshake: u32, conn: u32, role: Role) {
+    fn review_message(&mut self, handshake: HandshakeIdx, conn: ConnIdx, role: Role) {
         let first_contact = self
             .connections
             .at(conn)
@@ -120,7 +120,7 @@ impl Engine<'_> {
     /// does not want it on one of them.
     //= RENDEZVOUS-056
     //= CLC-054
-    pub(crate) fn decline_incomplete(&mut self, conn: u32, buffer: u32) {
+    pub(crate) fn decline_incomplete(&mut self, conn: ConnIdx, buffer: BufferIdx) {
         let Some(record) = self.connections.at(conn) else {
             return;
         };
@@ -137,7 +137,7 @@ impl Engine<'_> {
 
     /// The links of a group changed, or what the peer knows of its RMBs: rendezvous check
     /// whether they can go on.
-    pub(crate) fn wake_rendezvous(&mut self, group: u32) {
+    pub(crate) fn wake_rendezvous(&mut self, group: GroupIdx) {
         // The first contact does not wait for further links.
         if self.groups.at(group).is_some_and(|g| g.is_active()) {
             self.each_member(group, |engine, conn| engine.wake(conn));
@@ -145,39 +145,39 @@ impl Engine<'_> {
     }
 
     /// Whether Accept or Confirm is to be sent next.
-    pub(crate) fn has_message_due(&self, handshake: u32) -> bool {
+    pub(crate) fn has_message_due(&self, handshake: HandshakeIdx) -> bool {
         self.handshakes
             .at(handshake)
             .is_some_and(|h| matches!(h.state, State::Accepting | State::Confirming))
     }
 
     /// The peer's RMB that a rendezvous is about, if it is known and still there.
-    pub(crate) fn remote_rmb_of(&self, handshake: u32) -> u32 {
+    pub(crate) fn remote_rmb_of(&self, handshake: HandshakeIdx) -> RemoteRmbIdx {
         self.handshakes
             .at(handshake)
             .and_then(|h| h.remote_rmb)
             .filter(|(rmb, generation)| self.remote_rmbs.is_live(*rmb, *generation))
-            .map_or(NONE, |(rmb, _)| rmb)
+            .map_or(Idx::NONE, |(rmb, _)| rmb)
     }
 
-    fn has_no_link(&self, conn: u32) -> bool {
+    fn has_no_link(&self, conn: ConnIdx) -> bool {
         self.connections
             .at(conn)
-            .is_none_or(|record| record.link == NONE)
+            .is_none_or(|record| record.link.is_none())
     }
 
-    fn group_is_gone(&self, conn: u32) -> bool {
+    fn group_is_gone(&self, conn: ConnIdx) -> bool {
         let group = self
             .connections
             .at(conn)
-            .map_or(NONE, |record| record.group);
+            .map_or(Idx::NONE, |record| record.group);
         self.groups.at(group).is_none_or(|g| g.is_ending())
     }
 
     /// Makes a connection a member of a link's group and asks for its buffers.
     //= RENDEZVOUS-008
     //= RENDEZVOUS-019
-    pub(crate) fn join(&mut self, conn: u32, handshake: u32, link: u32) {
+    pub(crate) fn join(&mut self, conn: ConnIdx, handshake: HandshakeIdx, link: LinkIdx) {
         let Some(group) = self.links.at(link).map(|l| l.group) else {
             return;
         };
@@ -194,7 +194,7 @@ impl Engine<'_> {
             .is_some_and(|l| l.link_state.removal().is_some())
         {
             // The peer named a link that failed just now: its RMB is known on others.
-            let other = self.link_for_connection(group, NONE, &[]);
+            let other = self.link_for_connection(group, Idx::NONE, &[]);
             self.assign_link(conn, other);
         }
         // A client knows the server's RMB by now; if there is no room for it, this
@@ -211,7 +211,7 @@ impl Engine<'_> {
 
     /// Asks for the buffers of a connection.
     //= RMB-013
-    fn equip(&mut self, conn: u32, handshake: u32) {
+    fn equip(&mut self, conn: ConnIdx, handshake: HandshakeIdx) {
         let Some(h) = self.handshakes.at(handshake) else {
             return;
         };
@@ -221,7 +221,7 @@ impl Engine<'_> {
         //= API-003
         let receive = h.options.receive_buffer.unwrap_or(config.receive_buffer);
         let send = h.options.send_buffer.unwrap_or(config.send_buffer);
-        let group = self.connections.at(conn).map_or(NONE, |r| r.group);
+        let group = self.connections.at(conn).map_or(Idx::NONE, |r| r.group);
         //= RMB-011
         let got = match self.acquire_buffer(conn, group, BufferKind::Rmb, receive) {
             Acquired::Yes => self.acquire_buffer(conn, group, BufferKind::Send, send),
@@ -238,7 +238,7 @@ impl Engine<'_> {
         }
     }
 
-    fn advance_preparing(&mut self, handshake: u32, conn: u32, role: Role) {
+    fn advance_preparing(&mut self, handshake: HandshakeIdx, conn: ConnIdx, role: Role) {
         let smcd = self
             .handshakes
             .at(handshake)
@@ -247,7 +247,7 @@ impl Engine<'_> {
             && self
                 .connections
                 .at(conn)
-                .is_some_and(|record| record.rmb.buffer == NONE);
+                .is_some_and(|record| record.rmb.buffer.is_none());
         if waits_for_rmb && !self.group_is_gone(conn) {
             self.equip(conn, handshake);
             return;
@@ -261,7 +261,7 @@ impl Engine<'_> {
             Prepared::No(code) => self.decline(handshake, code, false),
             // The server withdrew the RMB it just gave out.
             Prepared::Yes
-                if role == Role::Client && !smcd && self.remote_rmb_of(handshake) == NONE =>
+                if role == Role::Client && !smcd && self.remote_rmb_of(handshake).is_none() =>
             {
                 self.decline(handshake, DiagnosisCode::RTOKEN, false);
             }
@@ -284,8 +284,8 @@ impl Engine<'_> {
     }
 
     /// Whether the peer's RMB can be written over the link of a rendezvous.
-    fn reaches_peer(&self, handshake: u32, conn: u32) -> bool {
-        let link = self.connections.at(conn).map_or(NONE, |r| r.link);
+    fn reaches_peer(&self, handshake: HandshakeIdx, conn: ConnIdx) -> bool {
+        let link = self.connections.at(conn).map_or(Idx::NONE, |r| r.link);
         let (Some(link), Some(rmb)) = (
             self.links.at(link),
             self.remote_rmbs.at(self.remote_rmb_of(handshake)),
@@ -299,7 +299,7 @@ impl Engine<'_> {
     //= RENDEZVOUS-039
     //= RENDEZVOUS-056
     //= V2-108
-    fn prepared(&self, conn: u32, role: Role) -> Prepared {
+    fn prepared(&self, conn: ConnIdx, role: Role) -> Prepared {
         let Some(record) = self.connections.at(conn) else {
             return Prepared::NotYet;
         };
@@ -342,11 +342,11 @@ impl Engine<'_> {
         }
     }
 
-    fn advance_forming(&mut self, handshake: u32, conn: u32) {
+    fn advance_forming(&mut self, handshake: HandshakeIdx, conn: ConnIdx) {
         let group = self
             .connections
             .at(conn)
-            .map_or(NONE, |record| record.group);
+            .map_or(Idx::NONE, |record| record.group);
         let Some(g) = self.groups.at(group) else {
             return;
         };

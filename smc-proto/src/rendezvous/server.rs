@@ -7,7 +7,7 @@ use super::{PeerEnd, State};
 use crate::endpoint::AnswerError;
 use crate::engine::Engine;
 use crate::event::CloseReason;
-use crate::id::NONE;
+use crate::id::{ConnIdx, GroupIdx, HandshakeIdx, Idx};
 use crate::link_group::{Formation, QpGoal, Role};
 use crate::path::{LocalPath, Paths, Route};
 use crate::version::{Negotiated, SmcVersion};
@@ -16,7 +16,7 @@ use crate::wire::types::{DiagnosisCode, Mac};
 
 impl Engine<'_> {
     /// The embedder's answer to a Proposal: the ports that may serve it.
-    pub(crate) fn accept(&mut self, conn: u32, paths: Paths<'_>) -> Result<(), AnswerError> {
+    pub(crate) fn accept(&mut self, conn: ConnIdx, paths: Paths<'_>) -> Result<(), AnswerError> {
         let handshake = self.proposed(conn)?;
         self.learn_ports(paths.rnics);
         let proposed = self
@@ -47,7 +47,12 @@ impl Engine<'_> {
     /// Keeps what was chosen, and of the ports those that serve it.
     //= RENDEZVOUS-003
     //= V2-105
-    fn keep_choice(&mut self, handshake: u32, negotiated: Negotiated, paths: &[LocalPath]) {
+    fn keep_choice(
+        &mut self,
+        handshake: HandshakeIdx,
+        negotiated: Negotiated,
+        paths: &[LocalPath],
+    ) {
         let Some(h) = self.handshakes.at_mut(handshake) else {
             return;
         };
@@ -68,13 +73,13 @@ impl Engine<'_> {
 
     /// The embedder's refusal of a Proposal.
     //= RENDEZVOUS-007
-    pub(crate) fn refuse(&mut self, conn: u32, code: DiagnosisCode) -> Result<(), AnswerError> {
+    pub(crate) fn refuse(&mut self, conn: ConnIdx, code: DiagnosisCode) -> Result<(), AnswerError> {
         let handshake = self.proposed(conn)?;
         self.decline(handshake, code, false);
         Ok(())
     }
 
-    fn proposed(&self, conn: u32) -> Result<u32, AnswerError> {
+    fn proposed(&self, conn: ConnIdx) -> Result<HandshakeIdx, AnswerError> {
         let handshake = self
             .handshake_of(conn, Role::Server)
             .ok_or(AnswerError::NotProposed)?;
@@ -89,7 +94,7 @@ impl Engine<'_> {
     //= RENDEZVOUS-001
     //= RENDEZVOUS-002
     //= V2-107
-    pub(crate) fn choose_group(&mut self, conn: u32, handshake: u32) {
+    pub(crate) fn choose_group(&mut self, conn: ConnIdx, handshake: HandshakeIdx) {
         if self
             .handshakes
             .at(handshake)
@@ -100,7 +105,7 @@ impl Engine<'_> {
         match self.find_server_group(handshake) {
             Some(group) if self.groups.at(group).is_some_and(|g| g.is_active()) => {
                 //= RENDEZVOUS-037
-                let link = self.link_for_connection(group, NONE, &[]);
+                let link = self.link_for_connection(group, Idx::NONE, &[]);
                 if let Some(h) = self.handshakes.at_mut(handshake) {
                     h.state = State::Preparing;
                 }
@@ -117,7 +122,7 @@ impl Engine<'_> {
 
     /// A group that is being formed is worth waiting for (AMB-40): one round trip
     /// later this is a subsequent contact.
-    pub(super) fn queue_on(&mut self, handshake: u32, group: u32) {
+    pub(super) fn queue_on(&mut self, handshake: HandshakeIdx, group: GroupIdx) {
         let (now, timeouts) = (self.now(), self.core.config.timeouts);
         if let Some(h) = self.handshakes.at_mut(handshake) {
             let most = h.prepare_by(now, timeouts.control_command);
@@ -132,11 +137,11 @@ impl Engine<'_> {
     }
 
     /// Takes a handshake out of the queue of the group it waits for.
-    pub(crate) fn unqueue(&mut self, handshake: u32) {
+    pub(crate) fn unqueue(&mut self, handshake: HandshakeIdx) {
         let Some(h) = self.handshakes.at_mut(handshake) else {
             return;
         };
-        let group = core::mem::replace(&mut h.queued_on, NONE);
+        let group = core::mem::replace(&mut h.queued_on, Idx::NONE);
         if let Some(g) = self.groups.at_mut(group) {
             g.queued.remove(&mut self.handshakes, handshake);
         }
@@ -145,7 +150,7 @@ impl Engine<'_> {
     //= RENDEZVOUS-009
     //= RENDEZVOUS-054
     //= CLC-031
-    pub(crate) fn start_first_contact(&mut self, handshake: u32) {
+    pub(crate) fn start_first_contact(&mut self, handshake: HandshakeIdx) {
         if self
             .handshakes
             .at(handshake)
@@ -171,7 +176,7 @@ impl Engine<'_> {
             self.decline(handshake, DiagnosisCode::MEMORY, false);
             return;
         };
-        let link = self.groups.at(group).map_or(NONE, |g| g.first_link());
+        let link = self.groups.at(group).map_or(Idx::NONE, |g| g.first_link());
         if let Some(g) = self.groups.at_mut(group) {
             g.founder = conn;
             g.proposed = proposed;
@@ -184,7 +189,12 @@ impl Engine<'_> {
     }
 
     /// The client's Confirm.
-    pub(crate) fn on_confirm(&mut self, conn: u32, handshake: u32, confirm: &AcceptConfirm) {
+    pub(crate) fn on_confirm(
+        &mut self,
+        conn: ConnIdx,
+        handshake: HandshakeIdx,
+        confirm: &AcceptConfirm,
+    ) {
         let Some(record) = self.connections.at(conn) else {
             return;
         };

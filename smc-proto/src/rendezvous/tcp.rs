@@ -6,11 +6,12 @@ use crate::connection_record::{End, Phase};
 use crate::endpoint::TcpEvent;
 use crate::engine::Engine;
 use crate::event::CloseReason;
+use crate::id::ConnIdx;
 use crate::link_group::Role;
 
 impl Engine<'_> {
     /// FIN, RST or the failure of a connection's TCP connection.
-    pub(crate) fn on_tcp(&mut self, index: u32, event: TcpEvent) {
+    pub(crate) fn on_tcp(&mut self, index: ConnIdx, event: TcpEvent) {
         let Some(phase) = self.connections.at(index).map(|record| record.phase) else {
             return;
         };
@@ -63,7 +64,7 @@ impl Engine<'_> {
     /// of, and has no other way to say so. For this side SMC has begun, but nothing was
     /// received from the peer over it.
     //= D-058
-    fn is_given_up(&self, index: u32) -> bool {
+    fn is_given_up(&self, index: ConnIdx) -> bool {
         self.connections.at(index).is_some_and(|record| {
             let group = self.groups.at(record.group);
             let confirmed = self.ism_peer_of(record.group).is_some()

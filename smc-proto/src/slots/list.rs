@@ -1,56 +1,100 @@
 //! Lists threaded through the slots of a table: O(1) at both ends and in the
 //! middle, without memory of their own.
 
-use super::Pool;
-use crate::id::NONE;
+use core::fmt;
+use core::hash::{Hash, Hasher};
 
-/// Not in any list; differs from the end mark `NONE`.
-const UNLINKED: u32 = NONE - 1;
+use super::Pool;
+use crate::id::Idx;
 
 /// An object's neighbours in one list.
-#[derive(Clone, Copy, Hash, Debug)]
-pub(crate) struct Links {
-    previous: u32,
-    next: u32,
+pub(crate) struct Links<T> {
+    previous: Idx<T>,
+    next: Idx<T>,
 }
 
-impl Links {
+impl<T> Links<T> {
+    /// The neighbour of an object in no list; differs from `Idx::NONE`, the end of a list.
+    const NO_LIST: Idx<T> = Idx::new(u32::MAX - 1);
+
     /// In no list.
     pub(crate) const UNLINKED: Self = Self {
-        previous: UNLINKED,
-        next: UNLINKED,
+        previous: Self::NO_LIST,
+        next: Self::NO_LIST,
     };
 
     /// Whether the object is in the list these links belong to.
     #[inline]
     pub(crate) const fn is_linked(self) -> bool {
-        self.next != UNLINKED
+        self.next.get() != Self::NO_LIST.get()
+    }
+}
+
+// Not derived: that would ask the same of `T`.
+impl<T> Clone for Links<T> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Links<T> {}
+
+impl<T> Hash for Links<T> {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        (self.previous, self.next).hash(hasher);
+    }
+}
+
+impl<T> fmt::Debug for Links<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Links")
+            .field("previous", &self.previous)
+            .field("next", &self.next)
+            .finish()
     }
 }
 
 /// An object that can be in the list kind `L`, at most one list of a kind at a time.
-pub(crate) trait Linked<const L: usize> {
+pub(crate) trait Linked<const L: usize>: Sized {
     /// Its links for that kind.
-    fn links(&mut self) -> &mut Links;
+    fn links(&mut self) -> &mut Links<Self>;
 }
 
 /// Ends of a list of kind `L`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct List<const L: usize> {
-    first: u32,
-    last: u32,
+pub(crate) struct List<T, const L: usize> {
+    first: Idx<T>,
+    last: Idx<T>,
 }
 
-impl<const L: usize> List<L> {
+impl<T, const L: usize> Clone for List<T, L> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T, const L: usize> Copy for List<T, L> {}
+
+impl<T, const L: usize> fmt::Debug for List<T, L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("List")
+            .field("first", &self.first)
+            .field("last", &self.last)
+            .finish()
+    }
+}
+
+impl<T, const L: usize> List<T, L> {
     pub(crate) const EMPTY: Self = Self {
-        first: NONE,
-        last: NONE,
+        first: Idx::NONE,
+        last: Idx::NONE,
     };
 
     /// The object at the front.
     #[inline]
-    pub(crate) const fn first(&self) -> Option<u32> {
-        if self.first == NONE {
+    pub(crate) const fn first(&self) -> Option<Idx<T>> {
+        if self.first.is_none() {
             None
         } else {
             Some(self.first)
@@ -59,8 +103,8 @@ impl<const L: usize> List<L> {
 
     /// The object at the back.
     #[inline]
-    pub(crate) const fn last(&self) -> Option<u32> {
-        if self.last == NONE {
+    pub(crate) const fn last(&self) -> Option<Idx<T>> {
+        if self.last.is_none() {
             None
         } else {
             Some(self.last)
@@ -69,24 +113,26 @@ impl<const L: usize> List<L> {
 
     #[inline]
     pub(crate) const fn is_empty(&self) -> bool {
-        self.first == NONE
+        self.first.is_none()
     }
 
     /// Whether `index` is the only object of the list.
     #[inline]
-    pub(crate) const fn is_only(&self, index: u32) -> bool {
-        self.first == index && self.last == index
+    pub(crate) const fn is_only(&self, index: Idx<T>) -> bool {
+        self.first.get() == index.get() && self.last.get() == index.get()
     }
+}
 
+impl<T: Linked<L>, const L: usize> List<T, L> {
     /// The object behind `index`, which is in this list.
-    pub(crate) fn next<T: Linked<L>>(&self, pool: &mut Pool<'_, T>, index: u32) -> Option<u32> {
+    pub(crate) fn next(&self, pool: &mut Pool<'_, T>, index: Idx<T>) -> Option<Idx<T>> {
         let next = pool.at_mut(index)?.links().next;
-        (next != NONE && next != UNLINKED).then_some(next)
+        (next.is_some() && next != Links::NO_LIST).then_some(next)
     }
 
     /// Appends an object unless it is in a list of this kind already.
     #[inline(always)]
-    pub(crate) fn push_back<T: Linked<L>>(&mut self, pool: &mut Pool<'_, T>, index: u32) {
+    pub(crate) fn push_back(&mut self, pool: &mut Pool<'_, T>, index: Idx<T>) {
         let Some(object) = pool.at_mut(index) else {
             return;
         };
@@ -97,7 +143,7 @@ impl<const L: usize> List<L> {
 
     /// Appends an object that the caller has at hand; the caller links the one before it.
     #[inline(always)]
-    pub(crate) fn join<T: Linked<L>>(&mut self, object: &mut T, index: u32) -> Option<Before<L>> {
+    pub(crate) fn join(&mut self, object: &mut T, index: Idx<T>) -> Option<Before<T, L>> {
         let links = object.links();
         if links.is_linked() {
             return None;
@@ -105,16 +151,16 @@ impl<const L: usize> List<L> {
         let previous = core::mem::replace(&mut self.last, index);
         *links = Links {
             previous,
-            next: NONE,
+            next: Idx::NONE,
         };
-        if previous == NONE {
+        if previous.is_none() {
             self.first = index;
         }
         Some(Before(previous))
     }
 
     /// Puts an object in front unless it is in a list of this kind already.
-    pub(crate) fn push_front<T: Linked<L>>(&mut self, pool: &mut Pool<'_, T>, index: u32) {
+    pub(crate) fn push_front(&mut self, pool: &mut Pool<'_, T>, index: Idx<T>) {
         let Some(object) = pool.at_mut(index) else {
             return;
         };
@@ -123,7 +169,7 @@ impl<const L: usize> List<L> {
             return;
         }
         *links = Links {
-            previous: NONE,
+            previous: Idx::NONE,
             next: self.first,
         };
         match pool.at_mut(self.first) {
@@ -135,7 +181,7 @@ impl<const L: usize> List<L> {
 
     /// Takes an object out, wherever it is in this list; nothing if it is not in it.
     #[inline(always)]
-    pub(crate) fn remove<T: Linked<L>>(&mut self, pool: &mut Pool<'_, T>, index: u32) {
+    pub(crate) fn remove(&mut self, pool: &mut Pool<'_, T>, index: Idx<T>) {
         let Some(object) = pool.at_mut(index) else {
             return;
         };
@@ -157,18 +203,18 @@ impl<const L: usize> List<L> {
     /// Takes the object at the front out, for a caller who has it at hand and unlinks the
     /// one behind it of that.
     #[inline(always)]
-    pub(crate) fn leave_front<T: Linked<L>>(&mut self, front: &mut T) -> Behind<L> {
+    pub(crate) fn leave_front(&mut self, front: &mut T) -> Behind<T, L> {
         let links = core::mem::replace(front.links(), Links::UNLINKED);
         self.first = links.next;
-        if links.next == NONE {
-            self.last = NONE;
+        if links.next.is_none() {
+            self.last = Idx::NONE;
         }
         Behind(links.next)
     }
 
     /// Takes the object at the front out.
     #[inline(always)]
-    pub(crate) fn pop_front<T: Linked<L>>(&mut self, pool: &mut Pool<'_, T>) -> Option<u32> {
+    pub(crate) fn pop_front(&mut self, pool: &mut Pool<'_, T>) -> Option<Idx<T>> {
         let index = self.first()?;
         let behind = self.leave_front(pool.at_mut(index)?);
         behind.lead(pool);
@@ -178,13 +224,13 @@ impl<const L: usize> List<L> {
 
 /// The object before one that joined its list, if there is one.
 #[must_use]
-pub(crate) struct Before<const L: usize>(u32);
+pub(crate) struct Before<T, const L: usize>(Idx<T>);
 
-impl<const L: usize> Before<L> {
+impl<T: Linked<L>, const L: usize> Before<T, L> {
     /// The object behind it.
     #[inline(always)]
-    pub(crate) fn precede<T: Linked<L>>(self, pool: &mut Pool<'_, T>, index: u32) {
-        if self.0 != NONE
+    pub(crate) fn precede(self, pool: &mut Pool<'_, T>, index: Idx<T>) {
+        if self.0.is_some()
             && let Some(object) = pool.at_mut(self.0)
         {
             object.links().next = index;
@@ -194,16 +240,16 @@ impl<const L: usize> Before<L> {
 
 /// The object behind one that left the front of its list, if there is one.
 #[must_use]
-pub(crate) struct Behind<const L: usize>(u32);
+pub(crate) struct Behind<T, const L: usize>(Idx<T>);
 
-impl<const L: usize> Behind<L> {
+impl<T: Linked<L>, const L: usize> Behind<T, L> {
     /// Nothing stands before it any more.
     #[inline(always)]
-    pub(crate) fn lead<T: Linked<L>>(self, pool: &mut Pool<'_, T>) {
-        if self.0 != NONE
+    pub(crate) fn lead(self, pool: &mut Pool<'_, T>) {
+        if self.0.is_some()
             && let Some(object) = pool.at_mut(self.0)
         {
-            object.links().previous = NONE;
+            object.links().previous = Idx::NONE;
         }
     }
 }

@@ -1,7 +1,6 @@
 //! One binary heap of deadlines per table, its cells spread over the slots.
 
-use super::{PoolHead, Slot};
-use crate::id::NONE;
+use super::{NONE, PoolHead, Slot};
 use crate::time::Instant;
 
 /// A cell of the heap: a deadline and the slot it belongs to.

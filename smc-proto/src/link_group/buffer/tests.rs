@@ -3,11 +3,11 @@
 use super::*;
 
 const BUFFER: BufferId = BufferId {
-    index: 0,
+    index: Idx::new(0),
     generation: 0,
 };
 const LINK: LinkId = LinkId {
-    index: 0,
+    index: Idx::new(0),
     generation: 0,
 };
 const RTOKEN: RToken = RToken {
@@ -17,7 +17,13 @@ const RTOKEN: RToken = RToken {
 
 /// An RMB on the first of two links, which was announced to the peer there.
 fn announced() -> (Buffer, Registrable) {
-    let mut rmb = Buffer::new(0, DeviceId(0), BufferKind::Rmb, BufferSize::K16, 1);
+    let mut rmb = Buffer::new(
+        Idx::new(0),
+        DeviceId(0),
+        BufferKind::Rmb,
+        BufferSize::K16,
+        1,
+    );
     let mut open = LinkSet::only(0);
     open.insert(1);
     let links = Registrable {

@@ -4,7 +4,7 @@ use super::super::buffer::Control;
 use super::super::{LinkState, Memory};
 use crate::command::BufferKind;
 use crate::engine::Engine;
-use crate::id::{BufferId, LinkId, NONE};
+use crate::id::{BufferId, BufferIdx, GroupIdx, Idx, LinkId};
 use crate::wire::types::RToken;
 
 impl Engine<'_> {
@@ -28,7 +28,7 @@ impl Engine<'_> {
     }
 
     /// A buffer is registered on one link more, or one link less needs it.
-    pub(crate) fn on_buffer_changed(&mut self, group: u32, index: u32) {
+    pub(crate) fn on_buffer_changed(&mut self, group: GroupIdx, index: BufferIdx) {
         let active = self.active_links(group);
         let Some(b) = self.buffers.at_mut(index) else {
             return;
@@ -36,13 +36,13 @@ impl Engine<'_> {
         let waiter = b.waiter;
         let ready = !b.registered().is_empty() && b.is_registered_on(active);
         if ready && b.kind == BufferKind::Send {
-            b.waiter = NONE;
+            b.waiter = Idx::NONE;
         }
         if ready {
             self.announce_rmb(group, index);
         }
         self.list_spare(index);
-        if waiter == NONE {
+        if waiter.is_none() {
             self.wake_rendezvous(group);
         }
         self.wake(waiter);
@@ -69,7 +69,7 @@ impl Engine<'_> {
     }
 
     /// The links of a group changed: buffers may have work, or need less of it.
-    pub(crate) fn review_buffers(&mut self, group: u32) {
+    pub(crate) fn review_buffers(&mut self, group: GroupIdx) {
         let active = self.groups.at(group).is_some_and(|g| g.is_active());
         self.each_buffer(group, |engine, index| {
             engine.schedule_buffer(index);
@@ -78,7 +78,7 @@ impl Engine<'_> {
             if active {
                 engine.relist_buffer(index);
             }
-            if engine.buffers.at(index).is_some_and(|b| b.waiter != NONE) {
+            if engine.buffers.at(index).is_some_and(|b| b.waiter.is_some()) {
                 engine.on_buffer_changed(group, index);
             }
         });
@@ -146,12 +146,12 @@ impl Engine<'_> {
 
     /// Whether a buffer that could not be registered on a link is of no use. On a
     /// link that is only being added, the link is given up instead.
-    fn needs_registration(&mut self, group: u32, position: u8) -> bool {
+    fn needs_registration(&mut self, group: GroupIdx, position: u8) -> bool {
         let link = self
             .links_of(group)
             .get(usize::from(position))
             .copied()
-            .unwrap_or(NONE);
+            .unwrap_or(Idx::NONE);
         match self.links.at(link).map(|l| l.link_state) {
             Some(LinkState::Offered | LinkState::Adding) if self.addition(group).link == link => {
                 self.lose_addition(group);
@@ -163,12 +163,12 @@ impl Engine<'_> {
     }
 
     /// One buffer less is registered on a link.
-    fn end_registration(&mut self, group: u32, position: u8) {
+    fn end_registration(&mut self, group: GroupIdx, position: u8) {
         let link = self
             .links_of(group)
             .get(usize::from(position))
             .copied()
-            .unwrap_or(NONE);
+            .unwrap_or(Idx::NONE);
         if let Some(l) = self.links.at_mut(link) {
             l.registrations = l.registrations.saturating_sub(1);
         }

@@ -5,7 +5,7 @@ use crate::connection::{CdcOutcome, NotifyRecord};
 use crate::connection_record::{ConnectionRecord, Pending, Phase};
 use crate::data_path::{DataPath, Deferred};
 use crate::engine::{Core, Engine};
-use crate::id::{LinkId, NONE, WrId};
+use crate::id::{ConnIdx, GroupIdx, Idx, LinkId, LinkIdx, WrId};
 use crate::planted::PlantedBug;
 use crate::slots::Pool;
 use crate::stats::{Statistics, count};
@@ -36,7 +36,7 @@ impl DataPath<'_> {
     //= CDC-032
     //= V2-215
     #[inline(always)]
-    fn on_cdc(&mut self, group: u32, cdc: CdcOctets<'_>) -> Deferred {
+    fn on_cdc(&mut self, group: GroupIdx, cdc: CdcOctets<'_>) -> Deferred {
         let core = &mut *self.core;
         if core.config.connection.planted(PlantedBug::WalkAll) {
             (0..self.connections.capacity()).for_each(|_| core.step());
@@ -57,7 +57,7 @@ impl DataPath<'_> {
 
     /// A CDC message for this connection.
     #[inline(always)]
-    fn on_cdc_of(&mut self, conn: u32, cdc: CdcOctets<'_>) -> Deferred {
+    fn on_cdc_of(&mut self, conn: ConnIdx, cdc: CdcOctets<'_>) -> Deferred {
         let Some(record) = self.connections.at_mut(conn) else {
             return Deferred::Nothing;
         };
@@ -110,7 +110,12 @@ impl DataPath<'_> {
 
     /// The CDC message of a connection completed.
     #[inline(always)]
-    fn on_notify_sent(&mut self, index: u32, generation: u32, record: NotifyRecord) -> Deferred {
+    fn on_notify_sent(
+        &mut self,
+        index: ConnIdx,
+        generation: u32,
+        record: NotifyRecord,
+    ) -> Deferred {
         let now = self.core.now;
         let Some(owner) = self.connections.live_mut(index, generation) else {
             return Deferred::Nothing;
@@ -136,7 +141,7 @@ fn on_cdc_for_another(
     core: &mut Core,
     connections: Pool<'_, ConnectionRecord>,
     links: Pool<'_, Link>,
-    group: u32,
+    group: GroupIdx,
     cdc: CdcOctets<'_>,
 ) -> Deferred {
     let mut path = DataPath {
@@ -158,9 +163,9 @@ fn on_cdc_for_another(
 fn receiver(
     core: &mut Core,
     connections: Pool<'_, ConnectionRecord>,
-    group: u32,
+    group: GroupIdx,
     token: AlertToken,
-) -> Result<u32, Deferred> {
+) -> Result<ConnIdx, Deferred> {
     let found = core.tokens.as_ref().map(|tokens| tokens.open(token));
     let record = found.and_then(|index| connections.at(index));
     //= CDC-004
@@ -204,7 +209,7 @@ fn count_outcome(statistics: &mut Statistics, outcome: CdcOutcome) {
 impl Engine<'_> {
     /// Gives a CDC message that was kept to its connection; the caller draws the
     /// consequences.
-    pub(crate) fn apply_cdc(&mut self, conn: u32, cdc: &Cdc) {
+    pub(crate) fn apply_cdc(&mut self, conn: ConnIdx, cdc: &Cdc) {
         let record = self.connections.at_mut(conn);
         if let Some(connection) = record.and_then(|record| record.connection.as_mut()) {
             let core = &mut *self.core;
@@ -236,15 +241,15 @@ impl Engine<'_> {
     }
 
     /// A SEND completed, and with it all before it on its link.
-    fn on_sent(&mut self, index: u32, wr_id: WrId) {
+    fn on_sent(&mut self, link: LinkIdx, wr_id: WrId) {
         if !self
             .links
-            .at(index)
+            .at(link)
             .is_some_and(|l| l.in_flight.contains(wr_id.0))
         {
             return;
         }
-        while let Some((number, kind)) = self.links.at_mut(index).and_then(|l| l.in_flight.pop()) {
+        while let Some((number, kind)) = self.links.at_mut(link).and_then(|l| l.in_flight.pop()) {
             self.step();
             match kind {
                 SendKind::Notify {
@@ -255,17 +260,17 @@ impl Engine<'_> {
                     let deferred = self.data_path().on_notify_sent(index, generation, record);
                     self.execute(deferred);
                 }
-                SendKind::Request => self.on_request_sent(index),
+                SendKind::Request => self.on_request_sent(link),
                 SendKind::Llc => {
-                    let group = self.links.at(index).map_or(NONE, |l| l.group);
-                    self.on_llc_sent(index, group);
+                    let group = self.links.at(link).map_or(Idx::NONE, |l| l.group);
+                    self.on_llc_sent(link, group);
                 }
                 SendKind::Large { reply } => {
-                    let group = self.links.at(index).map_or(NONE, |l| l.group);
+                    let group = self.links.at(link).map_or(Idx::NONE, |l| l.group);
                     if reply {
-                        self.on_llc_sent(index, group);
+                        self.on_llc_sent(link, group);
                     } else {
-                        self.on_request_sent(index);
+                        self.on_request_sent(link);
                     }
                     self.schedule_large(group);
                 }
@@ -274,7 +279,7 @@ impl Engine<'_> {
                 break;
             }
         }
-        self.close_if_drained(index);
-        self.schedule_link(index);
+        self.close_if_drained(link);
+        self.schedule_link(link);
     }
 }

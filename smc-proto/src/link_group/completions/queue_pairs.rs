@@ -5,11 +5,11 @@ use crate::completion::LinkFailure;
 use crate::connection::FatalCause;
 use crate::engine::Engine;
 use crate::event::CloseReason;
-use crate::id::{ConnId, LinkId, NONE};
+use crate::id::{ConnId, GroupIdx, Idx, LinkId, LinkIdx};
 use crate::wire::types::{DeleteLinkReason, DiagnosisCode};
 
 impl Engine<'_> {
-    pub(crate) fn set_qp_state(&mut self, index: u32, state: QpState) {
+    pub(crate) fn set_qp_state(&mut self, index: LinkIdx, state: QpState) {
         if let Some(l) = self.links.at_mut(index) {
             l.pending = None;
             l.state = state;
@@ -36,20 +36,20 @@ impl Engine<'_> {
             // The protection domain exists: buffers can be registered.
             self.schedule_group_buffers(group);
         }
-        let founder = self.groups.at(group).map_or(NONE, |g| g.founder);
+        let founder = self.groups.at(group).map_or(Idx::NONE, |g| g.founder);
         self.wake(founder);
         self.on_formation_progress(group);
         self.on_addition_progress(group);
     }
 
-    pub(crate) fn schedule_group_buffers(&mut self, group: u32) {
+    pub(crate) fn schedule_group_buffers(&mut self, group: GroupIdx) {
         self.each_buffer(group, |engine, index| {
             engine.schedule_buffer(index);
         });
     }
 
-    pub(crate) fn on_destroyed(&mut self, index: u32) {
-        let group = self.links.at(index).map_or(NONE, |l| l.group);
+    pub(crate) fn on_destroyed(&mut self, index: LinkIdx) {
+        let group = self.links.at(index).map_or(Idx::NONE, |l| l.group);
         if let Some(l) = self.links.at_mut(index) {
             l.state = QpState::Absent;
             l.pending = None;

@@ -7,7 +7,7 @@ use crate::completion::IsmCompletion;
 use crate::connection::CdcOutcome;
 use crate::connection_record::Phase;
 use crate::engine::Engine;
-use crate::id::{BufferId, NONE};
+use crate::id::{BufferId, BufferIdx, Idx};
 use crate::planted::PlantedBug;
 use crate::stats::count;
 use crate::wire::cdc_ism::{CDC_ISM_LENGTH, CdcIsm, CdcIsmError, Endianness};
@@ -105,7 +105,7 @@ impl Engine<'_> {
     }
 
     /// A live buffer of SMC-D with this control command in flight.
-    fn under_control(&self, buffer: BufferId, control: Control) -> Option<u32> {
+    fn under_control(&self, buffer: BufferId, control: Control) -> Option<BufferIdx> {
         let index = self.live_buffer(buffer)?;
         let b = self.buffers.at(index)?;
         (b.ism.is_some() && b.is_pending(control)).then_some(index)
@@ -166,7 +166,7 @@ impl Engine<'_> {
     }
 
     /// A send buffer is bound to nothing; a mapping is gone with that.
-    fn detached(&mut self, index: u32) {
+    fn detached(&mut self, index: BufferIdx) {
         let Some(b) = self.buffers.at_mut(index) else {
             return;
         };
@@ -186,11 +186,11 @@ impl Engine<'_> {
     }
 
     /// A buffer is one step further: the rendezvous or RMB exchange that waits is woken.
-    fn serve_waiter(&mut self, index: u32) {
+    fn serve_waiter(&mut self, index: BufferIdx) {
         let Some(b) = self.buffers.at_mut(index) else {
             return;
         };
-        let waiter = core::mem::replace(&mut b.waiter, NONE);
+        let waiter = core::mem::replace(&mut b.waiter, Idx::NONE);
         self.schedule_buffer(index);
         self.list_spare(index);
         self.wake(waiter);
@@ -223,7 +223,7 @@ impl Engine<'_> {
                     b.memory = Memory::Gone;
                 }
                 b.retired = true;
-                let waiter = core::mem::replace(&mut b.waiter, NONE);
+                let waiter = core::mem::replace(&mut b.waiter, Idx::NONE);
                 self.list_spare(index);
                 // The waiter leaves first, so that its element comes back.
                 self.wake(waiter);

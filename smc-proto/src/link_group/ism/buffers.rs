@@ -7,7 +7,7 @@ use super::super::{Buffer, Memory};
 use crate::command::{BufferKind, IsmCommand};
 use crate::connection::{CloseCause, Connection};
 use crate::engine::Engine;
-use crate::id::{BufferId, NONE};
+use crate::id::{BufferId, BufferIdx, ConnIdx, Idx};
 use crate::planted::PlantedBug;
 use crate::time::Duration;
 use crate::wire::types::DmbToken;
@@ -26,7 +26,7 @@ pub(crate) enum IsmBuffer {
         /// What the peer names it by.
         token: DmbToken,
         /// The connection that has it.
-        owner: u32,
+        owner: ConnIdx,
     },
     /// A send buffer.
     Source {
@@ -54,7 +54,7 @@ impl IsmBuffer {
         match kind {
             BufferKind::Rmb => Self::Dmb {
                 token: DmbToken(0),
-                owner: NONE,
+                owner: Idx::NONE,
             },
             BufferKind::Send => Self::Source {
                 target: None,
@@ -145,7 +145,7 @@ impl Buffer {
 
 impl Engine<'_> {
     /// The next control command of a buffer, for its ISM device.
-    pub(super) fn next_dmb_command(&mut self, index: u32) -> Option<IsmCommand> {
+    pub(super) fn next_dmb_command(&mut self, index: BufferIdx) -> Option<IsmCommand> {
         let buffer = self.buffer_id(index);
         let (wanted, _) = self.buffer_work(index)?;
         let ism_peer = self.ism_peer_of(self.buffers.at(index)?.group);
@@ -191,11 +191,11 @@ impl Engine<'_> {
     }
 
     /// Binds the send buffer of a connection to the peer's DMB; whether it has one.
-    pub(crate) fn bind_send_buffer(&mut self, conn: u32, dmb: PeerDmb) -> bool {
+    pub(crate) fn bind_send_buffer(&mut self, conn: ConnIdx, dmb: PeerDmb) -> bool {
         let index = self
             .connections
             .at(conn)
-            .map_or(NONE, |record| record.send_buffer);
+            .map_or(Idx::NONE, |record| record.send_buffer);
         let Some(b) = self.buffers.at_mut(index) else {
             return false;
         };
@@ -213,7 +213,7 @@ impl Engine<'_> {
     }
 
     /// Notes which connection a DMB is given to.
-    pub(crate) fn note_owner(&mut self, index: u32, conn: u32) {
+    pub(crate) fn note_owner(&mut self, index: BufferIdx, conn: ConnIdx) {
         if let Some(IsmBuffer::Dmb { owner, .. }) =
             self.buffers.at_mut(index).and_then(|b| b.ism.as_mut())
         {
@@ -224,7 +224,7 @@ impl Engine<'_> {
     /// Takes a buffer of SMC-D back from a connection. A DMB that the peer may still
     /// write to is not used again.
     //= D-057
-    pub(crate) fn take_back_ism(&mut self, conn: u32, index: u32) {
+    pub(crate) fn take_back_ism(&mut self, conn: ConnIdx, index: BufferIdx) {
         let record = self.connections.at(conn);
         let connection = record.and_then(|record| record.connection.as_ref());
         let graceful = connection.and_then(Connection::cause) == Some(CloseCause::Orderly);
@@ -237,7 +237,7 @@ impl Engine<'_> {
         match &mut b.ism {
             None => {}
             Some(IsmBuffer::Dmb { owner, .. }) => {
-                *owner = NONE;
+                *owner = Idx::NONE;
                 b.retired |= (!graceful || is_enough) && !keeps;
             }
             Some(IsmBuffer::Source {
@@ -254,7 +254,7 @@ impl Engine<'_> {
     }
 
     /// Whether the group of a DMB has as many spare DMBs of its size as it keeps.
-    fn has_spare_dmbs(&mut self, index: u32) -> bool {
+    fn has_spare_dmbs(&mut self, index: BufferIdx) -> bool {
         let Some(b) = self.buffers.at(index).filter(|b| b.ism.is_some()) else {
             return false;
         };
@@ -284,7 +284,7 @@ impl Engine<'_> {
     }
 
     /// The connection that has a DMB.
-    pub(super) fn owner_of(&self, buffer: BufferId) -> Option<u32> {
+    pub(super) fn owner_of(&self, buffer: BufferId) -> Option<ConnIdx> {
         super::owner_of(&self.buffers, &self.connections, buffer)
     }
 }

@@ -6,7 +6,7 @@ use crate::command::{ISM_VLAN_V2, IsmCommand};
 use crate::config::MAX_DEVICES;
 use crate::engine::Engine;
 use crate::event::CloseReason;
-use crate::id::DeviceId;
+use crate::id::{DeviceId, GroupIdx};
 use crate::wire::cdc_ism::Endianness;
 use crate::wire::ism_event::{ANY_VLAN, EventInfo, SHUTDOWN, TEST};
 use crate::wire::types::IsmGid;
@@ -54,7 +54,7 @@ impl Engine<'_> {
 
     /// Ends groups of SMC-D without notifying the peer.
     pub(super) fn end_ism_groups(&mut self, concerned: impl Fn(&IsmPeer) -> bool) {
-        for group in 0..self.groups.capacity() {
+        for group in self.groups.indices() {
             let ism_peer = self.ism_peer_of(group);
             if ism_peer.is_some_and(|ism_peer| concerned(&ism_peer)) {
                 self.step();
@@ -67,9 +67,9 @@ impl Engine<'_> {
     /// group with it, too.
     //= D-051
     //= D-055
-    pub(crate) fn end_ism_groups_gracefully(&mut self, group: u32, ism_peer: IsmPeer) {
+    pub(crate) fn end_ism_groups_gracefully(&mut self, group: GroupIdx, ism_peer: IsmPeer) {
         let active = self.groups.at(group).is_some_and(LinkGroup::is_active);
-        let alone = !(0..self.groups.capacity()).any(|other| {
+        let alone = !self.groups.indices().any(|other| {
             self.step();
             other != group
                 && self.ism_peer_of(other).is_some_and(|o| {
@@ -102,7 +102,7 @@ impl Engine<'_> {
     }
 
     /// The peer of a group of SMC-D.
-    pub(crate) fn ism_peer_of(&self, group: u32) -> Option<IsmPeer> {
+    pub(crate) fn ism_peer_of(&self, group: GroupIdx) -> Option<IsmPeer> {
         match self.groups.at(group)?.kind {
             GroupKind::SmcD(ism_peer) => Some(ism_peer),
             GroupKind::SmcR => None,

@@ -10,7 +10,7 @@ use crate::command::{BufferSpans, IsmCommand, Signal};
 use crate::connection::ApiMisuse;
 use crate::connection_record::{ConnectionRecord, Phase};
 use crate::data_path::{DataPath, Deferred};
-use crate::id::{BufferId, ConnId, DeviceId, NONE};
+use crate::id::{BufferId, ConnId, ConnIdx, DeviceId};
 use crate::link_group::{Buffer, segments};
 use crate::slots::Pool;
 use crate::stats::count;
@@ -26,7 +26,7 @@ impl DataPath<'_> {
     #[inline(always)]
     pub(crate) fn write_and_signal<T>(
         &mut self,
-        index: u32,
+        index: ConnIdx,
         peer: &mut T,
         fill: impl FnOnce(&mut T, &BufferSpans) -> u32,
         signal: impl FnOnce(&mut T, &Signal),
@@ -41,7 +41,7 @@ impl DataPath<'_> {
             && links.at(link).is_some_and(|link| link.is_idle_for_data());
         let buffer = record.send_buffer_id();
         let (now, config) = (core.now, &core.config.connection);
-        let has_buffers = record.group != NONE;
+        let has_buffers = record.group.is_some();
         let Some(connection) = record.connection.as_mut().filter(|_| has_buffers) else {
             return Err(ApiMisuse::SendClosed);
         };
@@ -134,7 +134,7 @@ impl DataPath<'_> {
     #[inline(always)]
     pub(crate) fn on_fast_signal(
         &mut self,
-        index: u32,
+        index: ConnIdx,
         bytes: &[u8; CDC_ISM_LENGTH],
     ) -> Option<Follows> {
         let (now, config) = (self.core.now, &self.core.config.connection);
@@ -174,7 +174,7 @@ pub(crate) fn owner_of(
     buffers: &Pool<'_, Buffer>,
     connections: &Pool<'_, ConnectionRecord>,
     buffer: BufferId,
-) -> Option<u32> {
+) -> Option<ConnIdx> {
     let owned = buffers.live(buffer.index, buffer.generation)?;
     let Some(IsmBuffer::Dmb { owner, .. }) = owned.ism else {
         return None;

@@ -5,7 +5,7 @@ use super::super::{
 };
 use super::{IsmPeer, Lower, ism_slot};
 use crate::engine::Engine;
-use crate::id::LanId;
+use crate::id::{GroupIdx, LanId};
 use crate::path::{LocalPath, RoceVersion, Route};
 use crate::version::Terms;
 use crate::wire::types::{Gid, LinkUserId, Mac, Mtu, PeerId, Psn};
@@ -15,7 +15,7 @@ impl Engine<'_> {
     /// formed. Who founded it does not matter.
     //= D-034
     //= D-035
-    pub(crate) fn find_ism_group(&mut self, ism_peer: IsmPeer) -> Option<u32> {
+    pub(crate) fn find_ism_group(&mut self, ism_peer: IsmPeer) -> Option<GroupIdx> {
         let list = *self.core.joinable.get(ism_peer.bucket())?;
         let mut forming = None;
         let mut next = list.first();
@@ -40,7 +40,7 @@ impl Engine<'_> {
         role: Role,
         ism_peer: IsmPeer,
         terms: Terms,
-    ) -> Option<u32> {
+    ) -> Option<GroupIdx> {
         // No part of it is an RNIC's, but the list of work that it stands in.
         let path = LocalPath {
             device: ism_slot(ism_peer.device),
@@ -84,7 +84,7 @@ impl Engine<'_> {
 
     /// The first contact of a group of SMC-D is over: there is nothing to be confirmed.
     //= D-035
-    pub(crate) fn ism_group_formed(&mut self, group: u32) {
+    pub(crate) fn ism_group_formed(&mut self, group: GroupIdx) {
         let forming = self
             .groups
             .at(group)

@@ -6,7 +6,7 @@ use crate::command::{IsmCommand, RdmaCommand};
 use crate::config::MAX_DEVICES;
 use crate::connection::Connection;
 use crate::engine::Engine;
-use crate::id::DeviceId;
+use crate::id::{DeviceId, LinkIdx};
 use crate::wire::cdc::Cdc;
 use crate::wire::cdc_ism::{CdcIsm, Endianness};
 
@@ -36,7 +36,7 @@ impl Engine<'_> {
         None
     }
 
-    fn next_ism_command(&mut self, link: u32) -> Option<IsmCommand> {
+    fn next_ism_command(&mut self, link: LinkIdx) -> Option<IsmCommand> {
         let l = self.links.at(link)?;
         if l.state == QpState::Drained {
             let ism_peer = self.ism_peer_of(l.group)?;
@@ -54,7 +54,7 @@ impl Engine<'_> {
     /// The next step of the transmit of a connection: its bytes, unless they are where they
     /// belong already, then the message.
     //= D-045
-    fn next_step(&mut self, link: u32) -> Option<IsmCommand> {
+    fn next_step(&mut self, link: LinkIdx) -> Option<IsmCommand> {
         let state = self.links.at_mut(link)?;
         let open = state.transmit.as_mut()?;
         let conn = open.conn();

@@ -30,7 +30,7 @@ use core::hash::{Hash, Hasher};
 
 use crate::engine::Engine;
 use crate::fingerprint::until;
-use crate::id::NONE;
+use crate::id::{BufferIdx, GroupIdx, Idx, LinkIdx};
 use crate::time::{Duration, Instant};
 use crate::wire::llc::LlcMessage;
 
@@ -39,11 +39,11 @@ use crate::wire::llc::LlcMessage;
 pub(crate) struct Addition {
     pub(crate) stage: AddingStage,
     /// The new link.
-    pub(crate) link: u32,
+    pub(crate) link: LinkIdx,
     /// The link that carries everything but CONFIRM LINK (LLC-033).
-    pub(crate) via_link: u32,
+    pub(crate) via_link: LinkIdx,
     /// Own RMB to announce next.
-    pub(crate) next_rmb: u32,
+    pub(crate) next_rmb: BufferIdx,
     /// Own RMBs still to be announced.
     pub(crate) left: u8,
     /// RMBs the peer still has to announce, once it gave their number.
@@ -51,7 +51,7 @@ pub(crate) struct Addition {
     /// CONTINUATIONs received.
     pub(crate) rounds: u8,
     /// Server: the link that brought REQUEST ADD LINK, which waits for an answer.
-    pub(crate) asked_on: u32,
+    pub(crate) asked_on: LinkIdx,
     /// The client asked for the end of the link before it was complete.
     pub(crate) unwanted: bool,
     pub(crate) deadline: Option<Instant>,
@@ -75,13 +75,13 @@ pub(crate) enum AddingStage {
 impl Addition {
     pub(crate) const IDLE: Self = Self {
         stage: AddingStage::Idle,
-        link: NONE,
-        via_link: NONE,
-        next_rmb: NONE,
+        link: Idx::NONE,
+        via_link: Idx::NONE,
+        next_rmb: Idx::NONE,
         left: 0,
         peer_left: None,
         rounds: 0,
-        asked_on: NONE,
+        asked_on: Idx::NONE,
         unwanted: false,
         deadline: None,
     };
@@ -113,11 +113,11 @@ impl Addition {
 }
 
 impl Engine<'_> {
-    pub(crate) fn addition(&self, group: u32) -> Addition {
+    pub(crate) fn addition(&self, group: GroupIdx) -> Addition {
         self.groups.at(group).map_or(Addition::IDLE, |g| g.addition)
     }
 
-    pub(super) fn set_addition(&mut self, group: u32, addition: Addition) {
+    pub(super) fn set_addition(&mut self, group: GroupIdx, addition: Addition) {
         if let Some(g) = self.groups.at_mut(group) {
             g.addition = addition;
         }
@@ -125,7 +125,7 @@ impl Engine<'_> {
     }
 
     /// The next stage, which has this time.
-    fn set_adding_stage(&mut self, group: u32, stage: AddingStage, wait: Duration) {
+    fn set_adding_stage(&mut self, group: GroupIdx, stage: AddingStage, wait: Duration) {
         let deadline = Some(self.now().after(wait));
         let addition = self.addition(group);
         self.set_addition(
@@ -141,9 +141,9 @@ impl Engine<'_> {
     /// The next stage of the server, which sends a request on this link.
     fn request_for_addition(
         &mut self,
-        group: u32,
+        group: GroupIdx,
         stage: AddingStage,
-        link: u32,
+        link: LinkIdx,
         message: &LlcMessage,
     ) {
         let addition = self.addition(group);
@@ -152,7 +152,7 @@ impl Engine<'_> {
     }
 
     /// A queue pair or a buffer of a group changed: the addition may go on.
-    pub(crate) fn on_addition_progress(&mut self, group: u32) {
+    pub(crate) fn on_addition_progress(&mut self, group: GroupIdx) {
         let addition = self.addition(group);
         let Some(link) = self.links.at(addition.link) else {
             return;
@@ -180,12 +180,12 @@ impl Engine<'_> {
     }
 
     /// Whether LLC of a group has the form of version 2.
-    pub(crate) fn is_v2(&self, group: u32) -> bool {
+    pub(crate) fn is_v2(&self, group: GroupIdx) -> bool {
         self.groups.at(group).is_some_and(|g| g.terms.is_v2())
     }
 
     /// Whether every buffer of a group can be used on a link.
-    fn all_registered(&mut self, group: u32, position: u8) -> bool {
+    fn all_registered(&mut self, group: GroupIdx, position: u8) -> bool {
         let Some(list) = self.groups.at(group).map(|g| g.buffers) else {
             return false;
         };

@@ -5,7 +5,7 @@ use super::super::{Fallback, GroupState, Role, SendKind};
 use super::{Flow, Formation};
 use crate::engine::Engine;
 use crate::event::CloseReason;
-use crate::id::NONE;
+use crate::id::{GroupIdx, Idx, LinkIdx};
 use crate::wire::llc::{DeleteLink, DeleteLinkFlags, LlcMessage};
 use crate::wire::types::{DeleteLinkReason, LinkNumber};
 
@@ -14,7 +14,7 @@ impl Engine<'_> {
     /// the client has answered, the client asks the server to (LINK-032, LINK-034).
     //= LINK-034
     //= CLOSE-038
-    pub(crate) fn delete_group(&mut self, group: u32) {
+    pub(crate) fn delete_group(&mut self, group: GroupIdx) {
         let Some(g) = self.groups.at(group) else {
             return;
         };
@@ -29,8 +29,8 @@ impl Engine<'_> {
             // It is said already; saying it again would put off the end.
             return;
         }
-        let via_link = self.link_for_llc(group, NONE);
-        if !g.is_active() || via_link == NONE {
+        let via_link = self.link_for_llc(group, Idx::NONE);
+        if !g.is_active() || via_link.is_none() {
             self.end_group(group, CloseReason::LinksLost, Fallback::Keep);
             return;
         }
@@ -56,7 +56,7 @@ impl Engine<'_> {
 
     /// Whether the server has announced that the group ends, and may free its end. Of a group without
     /// connections it waits for the client first, which sends it, too.
-    pub(super) fn bid_farewell(&mut self, group: u32) {
+    pub(super) fn bid_farewell(&mut self, group: GroupIdx) {
         let wait = self.core.config.timeouts.group_farewell;
         let until = self.now().after(wait);
         match self.groups.at_mut(group) {
@@ -71,7 +71,7 @@ impl Engine<'_> {
     }
 
     /// Whether the deletion of a group was posted, and its completion may be late.
-    pub(super) fn has_sent_farewell(&self, group: u32) -> bool {
+    pub(super) fn has_sent_farewell(&self, group: GroupIdx) -> bool {
         let flow = self.groups.at(group).map(|g| g.flow);
         let Some(Flow::DeleteGroup {
             all: true,
@@ -83,13 +83,18 @@ impl Engine<'_> {
         self.links.at(via_link).is_some_and(|l| l.request.is_none())
     }
 
-    pub(super) fn set_group_flow(&mut self, group: u32, flow: Flow) {
+    pub(super) fn set_group_flow(&mut self, group: GroupIdx, flow: Flow) {
         if let Some(g) = self.groups.at_mut(group) {
             g.flow = flow;
         }
     }
 
-    pub(super) fn answer_last_delete_link(&mut self, link: u32, group: u32, request: &DeleteLink) {
+    pub(super) fn answer_last_delete_link(
+        &mut self,
+        link: LinkIdx,
+        group: GroupIdx,
+        request: &DeleteLink,
+    ) {
         if self
             .groups
             .at(group)
@@ -109,7 +114,12 @@ impl Engine<'_> {
         self.arm_group(group);
     }
 
-    pub(super) fn delete_last_link(&mut self, group: u32, target: u32, request: &DeleteLink) {
+    pub(super) fn delete_last_link(
+        &mut self,
+        group: GroupIdx,
+        target: LinkIdx,
+        request: &DeleteLink,
+    ) {
         if self
             .groups
             .at(group)
@@ -138,7 +148,7 @@ impl Engine<'_> {
     /// An LLC message that is not the exchange's request left; a client that
     /// answered the deletion of its last link may now free it (LLC-049).
     //= LLC-049
-    pub(crate) fn on_llc_sent(&mut self, link: u32, group: u32) {
+    pub(crate) fn on_llc_sent(&mut self, link: LinkIdx, group: GroupIdx) {
         self.close_if_drained(link);
         let Some(g) = self.groups.at_mut(group) else {
             return;
@@ -170,7 +180,7 @@ impl Engine<'_> {
     }
 
     /// Ends all talk about the links of a group that ends.
-    pub(crate) fn conclude_all(&mut self, group: u32) {
+    pub(crate) fn conclude_all(&mut self, group: GroupIdx) {
         for index in self.links_of(group) {
             if let Some(l) = self.links.at_mut(index) {
                 l.link_state =

@@ -5,12 +5,12 @@ use super::super::{Fallback, GroupState, Role};
 use super::Flow;
 use crate::engine::Engine;
 use crate::event::CloseReason;
-use crate::id::NONE;
+use crate::id::{GroupIdx, Idx, LinkIdx};
 use crate::wire::llc::{DeleteLink, DeleteLinkFlags, LlcMessage};
 use crate::wire::types::DeleteLinkReason;
 
 impl Engine<'_> {
-    pub(super) fn on_delete_link(&mut self, link: u32, group: u32, request: &DeleteLink) {
+    pub(super) fn on_delete_link(&mut self, link: LinkIdx, group: GroupIdx, request: &DeleteLink) {
         let Some(g) = self.groups.at(group) else {
             return;
         };
@@ -49,7 +49,7 @@ impl Engine<'_> {
     //= LLC-055
     //= LLC-078
     //= LLCSER-019
-    fn on_server_delete_link(&mut self, link: u32, group: u32, request: &DeleteLink) {
+    fn on_server_delete_link(&mut self, link: LinkIdx, group: GroupIdx, request: &DeleteLink) {
         let addition = self.addition(group);
         let added = self.links.at(addition.link).map(|l| l.number);
         if added == Some(request.link) {
@@ -60,7 +60,7 @@ impl Engine<'_> {
         }
         let target = self.link_by_number(group, request.link);
         let Some(link_state) = self.links.at(target).map(|l| l.link_state) else {
-            let first = self.groups.at(group).map_or(NONE, |g| g.first_link());
+            let first = self.groups.at(group).map_or(Idx::NONE, |g| g.first_link());
             if self
                 .links
                 .at(first)
@@ -76,7 +76,7 @@ impl Engine<'_> {
             self.answer_delete_link(link, request, DeleteLinkReason::UNKNOWN_LINK);
             return;
         };
-        let last = self.link_for_llc(group, target) == NONE;
+        let last = self.link_for_llc(group, target).is_none();
         match link_state {
             LinkState::Leaving(removal) if removal.graceful => {
                 self.leave_gracefully(link, target, request);
@@ -102,7 +102,7 @@ impl Engine<'_> {
     /// server, which closes the link on the answer, cuts nothing off.
     //= LLC-047
     //= LLC-048
-    fn leave_gracefully(&mut self, link: u32, target: u32, request: &DeleteLink) {
+    fn leave_gracefully(&mut self, link: LinkIdx, target: LinkIdx, request: &DeleteLink) {
         if !request.flags.contains(DeleteLinkFlags::ORDERLY) {
             self.answer_delete_link(link, request, request.reason);
             self.complete_removal(target);
@@ -122,7 +122,7 @@ impl Engine<'_> {
     }
 
     /// Gives the answer that a client owes for a link.
-    pub(crate) fn reply_when_drained(&mut self, target: u32, via_link: u32) {
+    pub(crate) fn reply_when_drained(&mut self, target: LinkIdx, via_link: LinkIdx) {
         let Some(l) = self.links.at(target) else {
             return;
         };
@@ -146,7 +146,7 @@ impl Engine<'_> {
     //= LLCSER-014
     //= LLCSER-018
     //= LLCSER-020
-    fn on_client_delete_link(&mut self, link: u32, group: u32, request: &DeleteLink) {
+    fn on_client_delete_link(&mut self, link: LinkIdx, group: GroupIdx, request: &DeleteLink) {
         let addition = self.addition(group);
         if self
             .links
@@ -171,7 +171,7 @@ impl Engine<'_> {
         }
         let target = self.link_by_number(group, request.link);
         let Some(link_state) = self.links.at(target).map(|l| l.link_state) else {
-            let first = self.groups.at(group).map_or(NONE, |g| g.first_link());
+            let first = self.groups.at(group).map_or(Idx::NONE, |g| g.first_link());
             if self
                 .links
                 .at(first)
@@ -193,7 +193,7 @@ impl Engine<'_> {
             }
             return;
         }
-        if self.link_for_llc(group, target) == NONE {
+        if self.link_for_llc(group, target).is_none() {
             self.delete_last_link(group, target, request);
             return;
         }
@@ -207,7 +207,7 @@ impl Engine<'_> {
 
     pub(super) fn answer_delete_link(
         &mut self,
-        link: u32,
+        link: LinkIdx,
         request: &DeleteLink,
         reason: DeleteLinkReason,
     ) {
@@ -220,7 +220,7 @@ impl Engine<'_> {
         self.reply(link, &reply);
     }
 
-    pub(super) fn on_delete_link_reply(&mut self, group: u32, reply: &DeleteLink) {
+    pub(super) fn on_delete_link_reply(&mut self, group: GroupIdx, reply: &DeleteLink) {
         let Some(g) = self.groups.at_mut(group) else {
             return;
         };
@@ -242,7 +242,7 @@ impl Engine<'_> {
 
     /// The server answers a request itself only if it has no such link any more.
     //= LLC-056
-    fn on_unknown_link(&mut self, group: u32, reply: &DeleteLink) {
+    fn on_unknown_link(&mut self, group: GroupIdx, reply: &DeleteLink) {
         let link = self.link_by_number(group, reply.link);
         let removal = self.links.at(link).and_then(|l| l.link_state.removal());
         if removal.is_some_and(|d| d.progress.is_requested()) {
@@ -253,7 +253,7 @@ impl Engine<'_> {
 
     /// The application wants a link gone: the server deletes it, the client asks
     /// for that.
-    pub(crate) fn delete_link(&mut self, link: u32) {
+    pub(crate) fn delete_link(&mut self, link: LinkIdx) {
         let Some(l) = self.links.at(link) else {
             return;
         };
@@ -261,7 +261,7 @@ impl Engine<'_> {
         if !l.is_active() || self.groups.at(group).is_none_or(|g| !g.is_active()) {
             return;
         }
-        if self.link_for_llc(group, link) == NONE {
+        if self.link_for_llc(group, link).is_none() {
             self.delete_group(group);
         } else {
             //= FAILOVER-022

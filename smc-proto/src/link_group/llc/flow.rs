@@ -4,7 +4,7 @@ use super::super::{Agreement, Fallback, LinkSet, Role};
 use super::{AddWish, Addition};
 use crate::engine::Engine;
 use crate::event::CloseReason;
-use crate::id::NONE;
+use crate::id::{BufferIdx, GroupIdx, Idx, LinkIdx};
 
 /// How many RMBs that connections wait for are announced before a further link
 /// that is wanted: a round trip each, so that redundancy is not put off for long.
@@ -16,9 +16,9 @@ pub(crate) enum Flow {
     Idle,
     /// CONFIRM RKEY for this RMB.
     ConfirmRkey {
-        buffer: u32,
+        buffer: BufferIdx,
         attempts: u8,
-        via_link: u32,
+        via_link: LinkIdx,
         /// Links it is announced for.
         links: LinkSet,
         /// Of these, the ones for CONTINUATIONs.
@@ -26,36 +26,36 @@ pub(crate) enum Flow {
     },
     /// The peer refused CONFIRM RKEY for now; it is repeated at the deadline.
     RetryConfirmRkey {
-        buffer: u32,
+        buffer: BufferIdx,
         attempts: u8,
     },
     /// DELETE RKEY for this RMB.
     DeleteRkey {
-        buffer: u32,
-        via_link: u32,
+        buffer: BufferIdx,
+        via_link: LinkIdx,
     },
     /// Server: DELETE LINK for this link.
     DeleteLink {
-        link: u32,
-        via_link: u32,
+        link: LinkIdx,
+        via_link: LinkIdx,
     },
     /// DELETE LINK of the last link or of all; the group ends with the answer.
     DeleteGroup {
         all: bool,
-        via_link: u32,
+        via_link: LinkIdx,
     },
     /// Server: DELETE LINK of all links has left; the group ends with the client's reply,
     /// or at the deadline.
     Farewell {
-        via_link: u32,
+        via_link: LinkIdx,
     },
 }
 
 impl Flow {
     /// The link that carries it.
-    pub(super) const fn via_link(self) -> u32 {
+    pub(super) const fn via_link(self) -> LinkIdx {
         match self {
-            Self::Idle | Self::RetryConfirmRkey { .. } => NONE,
+            Self::Idle | Self::RetryConfirmRkey { .. } => Idx::NONE,
             Self::ConfirmRkey { via_link, .. }
             | Self::DeleteRkey { via_link, .. }
             | Self::DeleteLink { via_link, .. }
@@ -72,7 +72,11 @@ impl Flow {
 
 impl Engine<'_> {
     /// An addition has its own deadline, because a client's flow may go on beside it.
-    pub(super) fn set_exchange_deadline(&mut self, group: u32, deadline: crate::time::Instant) {
+    pub(super) fn set_exchange_deadline(
+        &mut self,
+        group: GroupIdx,
+        deadline: crate::time::Instant,
+    ) {
         if let Some(g) = self.groups.at_mut(group) {
             if g.role == Role::Server && !g.addition.is_idle() {
                 g.addition.deadline = Some(deadline);
@@ -83,7 +87,7 @@ impl Engine<'_> {
         self.arm_group(group);
     }
 
-    pub(crate) fn arm_group(&mut self, group: u32) {
+    pub(crate) fn arm_group(&mut self, group: GroupIdx) {
         let deadline = self
             .groups
             .at(group)
@@ -93,7 +97,7 @@ impl Engine<'_> {
 
     /// The exchange is over; the next one may start.
     //= LLCSER-021
-    pub(crate) fn end_flow(&mut self, group: u32) {
+    pub(crate) fn end_flow(&mut self, group: GroupIdx) {
         if let Some(g) = self.groups.at_mut(group) {
             g.flow = Flow::Idle;
             g.flow_deadline = None;
@@ -111,7 +115,7 @@ impl Engine<'_> {
     //= LLCSER-003
     //= LLCSER-004
     //= LLCSER-021
-    pub(crate) fn start_flow(&mut self, group: u32) {
+    pub(crate) fn start_flow(&mut self, group: GroupIdx) {
         //= LLCSER-022
         if !self.takes_exchanges(group) || !self.is_between_exchanges(group) {
             return;
@@ -140,7 +144,7 @@ impl Engine<'_> {
     }
 
     /// Whether this side runs no exchange on a group.
-    fn is_between_exchanges(&self, group: u32) -> bool {
+    fn is_between_exchanges(&self, group: GroupIdx) -> bool {
         self.groups
             .at(group)
             .is_some_and(|g| g.flow == Flow::Idle && g.addition.is_idle())
@@ -148,14 +152,14 @@ impl Engine<'_> {
 
     /// Announces the first RMB that a connection waits for; they stand in front of
     /// the others. Whether there was one.
-    fn start_awaited_rkey_flow(&mut self, group: u32) -> bool {
+    fn start_awaited_rkey_flow(&mut self, group: GroupIdx) -> bool {
         while self.is_between_exchanges(group)
             && let Some(g) = self.groups.at_mut(group)
             && g.is_active()
             && let Some(buffer) = g.agreements.first()
             && let Some(b) = self.buffers.at(buffer)
             && b.agreement == Agreement::Confirming
-            && b.waiter != NONE
+            && b.waiter.is_some()
         {
             g.agreements.remove(&mut self.buffers, buffer);
             self.step();
@@ -166,7 +170,7 @@ impl Engine<'_> {
 
     /// The exchange that a failed link carried goes back to what waits.
     //= LLC-080
-    pub(crate) fn restart_flow(&mut self, group: u32, link: u32) {
+    pub(crate) fn restart_flow(&mut self, group: GroupIdx, link: LinkIdx) {
         let Some(g) = self.groups.at_mut(group) else {
             return;
         };
@@ -192,7 +196,7 @@ impl Engine<'_> {
     }
 
     /// A deadline of the group passed.
-    pub(crate) fn on_group_timeout(&mut self, group: u32) {
+    pub(crate) fn on_group_timeout(&mut self, group: GroupIdx) {
         let now = self.now();
         let Some(g) = self.groups.at_mut(group) else {
             return;
@@ -227,7 +231,7 @@ impl Engine<'_> {
         self.arm_group(group);
     }
 
-    fn on_flow_timeout(&mut self, group: u32) {
+    fn on_flow_timeout(&mut self, group: GroupIdx) {
         let Some(g) = self.groups.at(group) else {
             return;
         };

@@ -21,7 +21,7 @@ use super::super::{Fallback, GroupNotified, GroupState};
 use crate::config::{OnSilence, Timeouts};
 use crate::engine::Engine;
 use crate::event::CloseReason;
-use crate::id::NONE;
+use crate::id::{GroupIdx, Idx, LinkIdx};
 use crate::time::{Duration, Instant};
 use crate::version::{SmcVersion, Terms};
 use crate::wire::llc::{ConfirmLink, ConfirmLinkFlags, LlcMessage};
@@ -60,7 +60,7 @@ impl Formation {
 impl Engine<'_> {
     pub(super) fn set_formation(
         &mut self,
-        group: u32,
+        group: GroupIdx,
         formation: Formation,
         wait: Option<Duration>,
     ) {
@@ -74,14 +74,14 @@ impl Engine<'_> {
         self.arm_group(group);
     }
 
-    pub(super) fn formation(&self, group: u32) -> Option<Formation> {
+    pub(super) fn formation(&self, group: GroupIdx) -> Option<Formation> {
         match self.groups.at(group)?.state {
             GroupState::Forming(formation) => Some(formation),
             _ => None,
         }
     }
 
-    pub(super) fn confirm_link(&self, link: u32, reply: bool) -> Option<LlcMessage> {
+    pub(super) fn confirm_link(&self, link: LinkIdx, reply: bool) -> Option<LlcMessage> {
         let l = self.links.at(link)?;
         let config = &self.core.config;
         let g = self.groups.at(l.group)?;
@@ -114,7 +114,7 @@ impl Engine<'_> {
     }
 
     /// Whether CONFIRM LINK describes the peer's end of the link.
-    pub(super) fn names_peer(&self, link: u32, message: &ConfirmLink) -> bool {
+    pub(super) fn names_peer(&self, link: LinkIdx, message: &ConfirmLink) -> bool {
         self.links
             .at(link)
             .and_then(|l| l.peer)
@@ -126,7 +126,7 @@ impl Engine<'_> {
     }
 
     /// Whether CONFIRM LINK describes the peer's end and the number of the link.
-    pub(super) fn names_link(&self, link: u32, message: &ConfirmLink) -> bool {
+    pub(super) fn names_link(&self, link: LinkIdx, message: &ConfirmLink) -> bool {
         self.names_peer(link, message)
             && self
                 .links
@@ -148,7 +148,7 @@ impl Engine<'_> {
     /// holds; a client that names none accepts the server's (AMB-21).
     //= LINK-016
     //= LINK-017
-    fn confirm_group(&mut self, group: u32, peer: &ConfirmLink) {
+    fn confirm_group(&mut self, group: GroupIdx, peer: &ConfirmLink) {
         let Some(terms) = self.groups.at(group).map(|g| g.terms) else {
             return;
         };
@@ -172,7 +172,7 @@ impl Engine<'_> {
     /// The attempt at a second link is over: the group carries connections.
     //= RENDEZVOUS-025
     //= RENDEZVOUS-032
-    pub(super) fn group_formed(&mut self, group: u32) {
+    pub(super) fn group_formed(&mut self, group: GroupIdx) {
         let Some(g) = self.groups.at_mut(group) else {
             return;
         };
@@ -188,11 +188,11 @@ impl Engine<'_> {
     }
 
     /// A group carries connections from here on: whoever waited for that goes on.
-    pub(crate) fn activate_group(&mut self, group: u32) {
+    pub(crate) fn activate_group(&mut self, group: GroupIdx) {
         let Some(g) = self.groups.at_mut(group) else {
             return;
         };
-        let founder = core::mem::replace(&mut g.founder, NONE);
+        let founder = core::mem::replace(&mut g.founder, Idx::NONE);
         g.state = GroupState::Active;
         g.flow_deadline = None;
         g.decline = None;
@@ -206,11 +206,11 @@ impl Engine<'_> {
         }
     }
 
-    pub(super) fn fail_formation(&mut self, group: u32, fallback: Fallback) {
+    pub(super) fn fail_formation(&mut self, group: GroupIdx, fallback: Fallback) {
         self.end_group(group, CloseReason::RendezvousFailed, fallback);
     }
 
-    pub(super) fn on_formation_timeout(&mut self, group: u32, formation: Formation) {
+    pub(super) fn on_formation_timeout(&mut self, group: GroupIdx, formation: Formation) {
         let (confirm, add) = (
             self.core.config.confirm_link_timeout,
             self.core.config.add_link_timeout,

@@ -9,7 +9,7 @@ use heapless::Vec;
 use super::form::with_extension;
 use crate::config::RMBS_PER_GROUP;
 use crate::engine::Engine;
-use crate::id::NONE;
+use crate::id::{BufferIdx, GroupIdx, LinkIdx};
 use crate::link_group::SendKind;
 use crate::wire::BufferTooSmall;
 use crate::wire::llc::v2::{AddLinkExtension, LlcMessageV2};
@@ -21,7 +21,7 @@ type Pairs = Vec<RTokenPair, { RMBS_PER_GROUP as usize }>;
 impl Engine<'_> {
     /// ADD LINK has to be sent on the link of an addition: the server's request or
     /// the client's reply.
-    pub(super) fn send_large(&mut self, group: u32, reply: bool) {
+    pub(super) fn send_large(&mut self, group: GroupIdx, reply: bool) {
         let via_link = self.addition(group).via_link;
         if let Some(l) = self.links.at_mut(via_link) {
             l.large = Some(reply);
@@ -31,7 +31,7 @@ impl Engine<'_> {
 
     /// Whether a large message may leave now.
     //= V2-164
-    pub(crate) fn may_send_large(&self, link: u32) -> bool {
+    pub(crate) fn may_send_large(&self, link: LinkIdx) -> bool {
         let Some(l) = self.links.at(link).filter(|l| l.large.is_some()) else {
             return false;
         };
@@ -44,7 +44,7 @@ impl Engine<'_> {
     }
 
     /// The next large message of a link: its length, and which one it is.
-    pub(crate) fn next_large(&mut self, link: u32) -> Option<(u32, SendKind)> {
+    pub(crate) fn next_large(&mut self, link: LinkIdx) -> Option<(u32, SendKind)> {
         if !self.may_send_large(link) {
             return None;
         }
@@ -65,7 +65,7 @@ impl Engine<'_> {
     /// about is over.
     pub(crate) fn emit_large(
         &mut self,
-        link: u32,
+        link: LinkIdx,
         number: u32,
         buffer: &mut [u8],
     ) -> Result<usize, BufferTooSmall> {
@@ -78,7 +78,7 @@ impl Engine<'_> {
     }
 
     /// A large message left, or its link is lost: the next one may go.
-    pub(crate) fn schedule_large(&mut self, group: u32) {
+    pub(crate) fn schedule_large(&mut self, group: GroupIdx) {
         for index in self.links_of(group) {
             if self.links.at(index).is_some_and(|l| l.large.is_some()) {
                 self.schedule_link(index);
@@ -91,7 +91,7 @@ impl Engine<'_> {
     #[inline(never)]
     fn with_large<T>(
         &mut self,
-        link: u32,
+        link: LinkIdx,
         reply: bool,
         act: impl FnOnce(&LlcMessageV2<'_>) -> T,
     ) -> Option<T> {
@@ -124,7 +124,7 @@ impl Engine<'_> {
     }
 
     /// The RMBs of a large message are known on the new link from now on.
-    fn announce_listed(&mut self, link: u32) {
+    fn announce_listed(&mut self, link: LinkIdx) {
         self.each_listed_rmb(link, |engine, index, via_link, new| {
             if let Some(buffer) = engine.buffers.at_mut(index)
                 && buffer.rtoken(via_link).is_some()
@@ -138,7 +138,11 @@ impl Engine<'_> {
     /// Does something with every RMB that the peer knows, and the positions of the
     /// link of the exchange and of the new link.
     //= V2-185
-    fn each_listed_rmb(&mut self, link: u32, mut act: impl FnMut(&mut Self, u32, u8, u8)) {
+    fn each_listed_rmb(
+        &mut self,
+        link: LinkIdx,
+        mut act: impl FnMut(&mut Self, BufferIdx, u8, u8),
+    ) {
         let Some(group) = self.links.at(link).map(|l| l.group) else {
             return;
         };
@@ -149,7 +153,7 @@ impl Engine<'_> {
             return;
         };
         self.each_buffer(group, |engine, index| {
-            if index != NONE && engine.is_announced_rmb(group, index, addition.via_link) {
+            if index.is_some() && engine.is_announced_rmb(group, index, addition.via_link) {
                 act(engine, index, via_link, new);
             }
         });

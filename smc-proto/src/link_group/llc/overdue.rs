@@ -18,7 +18,7 @@ use super::super::Link;
 use super::super::link_state::DeletionProgress;
 use super::Flow;
 use crate::engine::Engine;
-use crate::id::NONE;
+use crate::id::{GroupIdx, Idx, LinkIdx};
 
 impl Engine<'_> {
     /// The answer to DELETE LINK of `link` is overdue. The link that carries it is
@@ -28,8 +28,8 @@ impl Engine<'_> {
     //= TIMER-023
     //= TIMER-024
     //= TIMER-027
-    pub(super) fn test_via_link(&mut self, link: u32, via_link: u32) {
-        let group = self.links.at(link).map_or(NONE, |l| l.group);
+    pub(super) fn test_via_link(&mut self, link: LinkIdx, via_link: LinkIdx) {
+        let group = self.links.at(link).map_or(Idx::NONE, |l| l.group);
         let testable = via_link != link
             && self.groups.at(group).is_some_and(|g| g.is_active())
             && self.links.at(via_link).is_some_and(Link::is_usable);
@@ -49,8 +49,8 @@ impl Engine<'_> {
 
     /// The peer answered TEST LINK: it has received the DELETE LINKs that this link
     /// carried.
-    pub(crate) fn complete_overdue(&mut self, via_link: u32) {
-        let group = self.links.at(via_link).map_or(NONE, |l| l.group);
+    pub(crate) fn complete_overdue(&mut self, via_link: LinkIdx) {
+        let group = self.links.at(via_link).map_or(Idx::NONE, |l| l.group);
         for link in self.links_of(group) {
             let progress = self.links.at(link).and_then(|l| l.link_state.removal());
             if progress.is_some_and(|d| d.progress == DeletionProgress::Overdue { via_link }) {
@@ -61,7 +61,7 @@ impl Engine<'_> {
     }
 
     /// A deletion is over: the server's exchange with it, if it was that.
-    pub(super) fn conclude_deletion(&mut self, group: u32, link: u32) {
+    pub(super) fn conclude_deletion(&mut self, group: GroupIdx, link: LinkIdx) {
         if let Some(g) = self.groups.at_mut(group)
             && matches!(g.flow, Flow::DeleteLink { link: of, .. } if of == link)
         {

@@ -5,7 +5,7 @@ use super::super::link::FreeFlowing;
 use super::super::link_state::{DeletionProgress, LinkNotified, LinkState, Removal};
 use super::Flow;
 use crate::engine::Engine;
-use crate::id::NONE;
+use crate::id::{GroupIdx, Idx, LinkIdx};
 use crate::time::Duration;
 use crate::wire::llc::{DeleteLink, DeleteLinkFlags, LlcMessage};
 use crate::wire::types::LinkNumber;
@@ -16,7 +16,7 @@ impl Engine<'_> {
     //= FAILOVER-024
     //= LINK-024
     //= LLC-045
-    pub(super) fn start_delete_link(&mut self, group: u32) -> bool {
+    pub(super) fn start_delete_link(&mut self, group: GroupIdx) -> bool {
         if self.groups.at(group).is_none_or(|g| g.role == Role::Client) {
             return false;
         }
@@ -24,7 +24,7 @@ impl Engine<'_> {
             return false;
         };
         let via_link = self.link_for_removal(group, link);
-        if via_link == NONE {
+        if via_link.is_none() {
             return false;
         }
         self.set_progress(
@@ -46,7 +46,7 @@ impl Engine<'_> {
     //= FAILOVER-003
     //= LLC-051
     //= LLCSER-001
-    pub(crate) fn start_removals(&mut self, group: u32) {
+    pub(crate) fn start_removals(&mut self, group: GroupIdx) {
         if self.groups.at(group).is_none_or(|g| g.role == Role::Server) {
             return;
         }
@@ -68,7 +68,7 @@ impl Engine<'_> {
     /// The link to be deleted next. A link that was never confirmed comes first: its
     /// deletion ends the exchange that was to add it, which the peer may still answer.
     //= LLCSER-003
-    fn next_removal(&self, group: u32) -> Option<(u32, Removal)> {
+    fn next_removal(&self, group: GroupIdx) -> Option<(LinkIdx, Removal)> {
         self.select_links(group, |_| true)
             .filter_map(|(index, link)| {
                 let removal = link.link_state.removal()?;
@@ -83,20 +83,20 @@ impl Engine<'_> {
 
     /// A link that works: another one, or the one to be deleted itself.
     //= LLC-012
-    fn link_for_removal(&self, group: u32, link: u32) -> u32 {
-        match self.link_for_llc(group, link) {
-            NONE if self
-                .links
-                .at(link)
-                .is_some_and(super::super::Link::is_usable) =>
-            {
-                link
-            }
-            via_link => via_link,
+    fn link_for_removal(&self, group: GroupIdx, link: LinkIdx) -> LinkIdx {
+        let other = self.link_for_llc(group, link);
+        let usable = self
+            .links
+            .at(link)
+            .is_some_and(super::super::Link::is_usable);
+        if other.is_none() && usable {
+            link
+        } else {
+            other
         }
     }
 
-    pub(super) fn set_progress(&mut self, link: u32, progress: DeletionProgress) {
+    pub(super) fn set_progress(&mut self, link: LinkIdx, progress: DeletionProgress) {
         if let Some(l) = self.links.at_mut(link)
             && let LinkState::Leaving(removal) = &mut l.link_state
         {
@@ -104,7 +104,7 @@ impl Engine<'_> {
         }
     }
 
-    pub(crate) fn set_removal_deadline(&mut self, link: u32, wait: Option<Duration>) {
+    pub(crate) fn set_removal_deadline(&mut self, link: LinkIdx, wait: Option<Duration>) {
         let deadline = wait.map(|wait| self.now().after(wait));
         if let Some(l) = self.links.at_mut(link)
             && let LinkState::Leaving(removal) = &mut l.link_state
@@ -116,7 +116,11 @@ impl Engine<'_> {
 
     /// The client's DELETE LINK that this link is to carry. The server must answer
     /// with its own (TIMER-023).
-    pub(super) fn next_delete_request(&mut self, group: u32, via_link: u32) -> Option<LlcMessage> {
+    pub(super) fn next_delete_request(
+        &mut self,
+        group: GroupIdx,
+        via_link: LinkIdx,
+    ) -> Option<LlcMessage> {
         let waits = |link: &super::super::Link| {
             link.link_state.removal().filter(|d| {
                 d.progress
@@ -150,7 +154,7 @@ impl Engine<'_> {
     /// this side asked for. Only now can it answer, so the waits start anew.
     //= LLCSER-009
     //= LLCSER-014
-    pub(crate) fn restart_removal_waits(&mut self, group: u32) {
+    pub(crate) fn restart_removal_waits(&mut self, group: GroupIdx) {
         let wait = self.core.config.timeouts.llc_reply;
         for link in self.links_of(group) {
             let removal = self.links.at(link).and_then(|l| l.link_state.removal());
@@ -165,9 +169,9 @@ impl Engine<'_> {
     /// The deadline of a link that leaves passed: the server owes its answer, or
     /// the link is not drained.
     //= TIMER-023
-    pub(crate) fn on_removal_timeout(&mut self, link: u32, removal: Removal) {
+    pub(crate) fn on_removal_timeout(&mut self, link: LinkIdx, removal: Removal) {
         self.set_removal_deadline(link, None);
-        let group = self.links.at(link).map_or(NONE, |l| l.group);
+        let group = self.links.at(link).map_or(Idx::NONE, |l| l.group);
         match removal.progress {
             // The server adds a link and answers afterwards; how long that takes is
             // bounded by the timers of the addition.

@@ -7,12 +7,12 @@ mod withdrawing;
 use super::super::{Agreement, LinkSet, QpGoal};
 use crate::command::BufferKind;
 use crate::engine::Engine;
-use crate::id::NONE;
+use crate::id::{BufferIdx, GroupIdx, Idx};
 
 impl Engine<'_> {
     /// An RMB got its registration: announce it, unless Accept or Confirm does.
     //= LLC-058
-    pub(crate) fn announce_rmb(&mut self, group: u32, buffer: u32) {
+    pub(crate) fn announce_rmb(&mut self, group: GroupIdx, buffer: BufferIdx) {
         let active = self.active_links(group);
         let Some(b) = self.buffers.at_mut(buffer) else {
             return;
@@ -33,7 +33,7 @@ impl Engine<'_> {
     }
 
     /// A new RMB, which a connection waits for, goes before old ones.
-    pub(super) fn queue_agreement(&mut self, group: u32, buffer: u32) {
+    pub(super) fn queue_agreement(&mut self, group: GroupIdx, buffer: BufferIdx) {
         let waited_for = self
             .buffers
             .at(buffer)
@@ -50,7 +50,7 @@ impl Engine<'_> {
 
     /// The first link is confirmed: the founder's RMB was announced by Accept or
     /// Confirm.
-    pub(super) fn confirm_founders_rmb(&mut self, group: u32) {
+    pub(super) fn confirm_founders_rmb(&mut self, group: GroupIdx) {
         let Some(g) = self.groups.at(group) else {
             return;
         };
@@ -58,10 +58,10 @@ impl Engine<'_> {
         let index = self
             .connections
             .at(founder)
-            .map_or(NONE, |record| record.rmb.buffer);
+            .map_or(Idx::NONE, |record| record.rmb.buffer);
         let position = self.links.at(first).map_or(0, |l| l.position);
         if let Some(buffer) = self.buffers.at_mut(index) {
-            buffer.waiter = NONE;
+            buffer.waiter = Idx::NONE;
             buffer.agreement = Agreement::Confirmed;
             buffer.announced.insert(position);
         }
@@ -70,7 +70,7 @@ impl Engine<'_> {
 
     /// The group is formed: RMBs of connections that joined meanwhile are
     /// announced now.
-    pub(super) fn announce_first_rmbs(&mut self, group: u32) {
+    pub(super) fn announce_first_rmbs(&mut self, group: GroupIdx) {
         self.each_buffer(group, |engine, index| {
             engine.announce_rmb(group, index);
         });
@@ -78,7 +78,7 @@ impl Engine<'_> {
 
     /// RMBs that were agreed on while a link was being added may lack it.
     //= RMB-010
-    pub(super) fn announce_missing_links(&mut self, group: u32) {
+    pub(super) fn announce_missing_links(&mut self, group: GroupIdx) {
         let active = self.active_links(group);
         self.each_buffer(group, |engine, index| {
             let missing = engine
@@ -99,7 +99,7 @@ impl Engine<'_> {
     //= RMB-009
     //= RMB-010
     //= FAILOVER-025
-    pub(in super::super) fn announce_lost_rmbs(&mut self, group: u32) {
+    pub(in super::super) fn announce_lost_rmbs(&mut self, group: GroupIdx) {
         let mut alive = LinkSet::EMPTY;
         for (_, link) in self.select_links(group, |l| l.is_known() && l.goal != QpGoal::Gone) {
             alive.insert(link.position);

@@ -8,14 +8,14 @@ use crate::command::QpAddress;
 use crate::connection_record::Phase;
 use crate::engine::Engine;
 use crate::event::CloseReason;
-use crate::id::NONE;
+use crate::id::{ConnIdx, GroupIdx, HandshakeIdx, LinkIdx};
 use crate::link_group::{LinkState, find_remote_rmb};
 use crate::rendezvous::{FormerLink, PeerEnd};
 
 /// The link that a Confirm names.
 enum Named {
     /// Of the group as both sides know it.
-    Known(u32),
+    Known(LinkIdx),
     /// Being confirmed, or gone since the Accept: its position in the group. The
     /// client may use it, or may have, when it wrote the Confirm.
     Passing(u8),
@@ -25,7 +25,12 @@ impl Engine<'_> {
     //= CLC-055
     //= RENDEZVOUS-043
     //= RENDEZVOUS-044
-    pub(super) fn on_subsequent_confirm(&mut self, conn: u32, handshake: u32, confirm: &PeerEnd) {
+    pub(super) fn on_subsequent_confirm(
+        &mut self,
+        conn: ConnIdx,
+        handshake: HandshakeIdx,
+        confirm: &PeerEnd,
+    ) {
         let Some(record) = self.connections.at(conn) else {
             return;
         };
@@ -57,7 +62,12 @@ impl Engine<'_> {
         }
     }
 
-    fn link_named(&self, handshake: u32, group: u32, confirm: &PeerEnd) -> Option<Named> {
+    fn link_named(
+        &self,
+        handshake: HandshakeIdx,
+        group: GroupIdx,
+        confirm: &PeerEnd,
+    ) -> Option<Named> {
         // In version 2 the GID alone names the port.
         //= V2-210
         let v2 = self.groups.at(group).is_some_and(|g| g.terms.is_v2());
@@ -85,13 +95,19 @@ impl Engine<'_> {
 
     /// Finds the peer's RMB by its key on a link that no connection uses: whether it is
     /// known. What is announced of such a link is not new.
-    fn recalls_rmb(&mut self, handshake: u32, group: u32, position: u8, confirm: &PeerEnd) -> bool {
+    fn recalls_rmb(
+        &mut self,
+        handshake: HandshakeIdx,
+        group: GroupIdx,
+        position: u8,
+        confirm: &PeerEnd,
+    ) -> bool {
         let Some(list) = self.groups.at(group).map(|g| g.remote_rmbs) else {
             return false;
         };
         let (rtoken, steps) = (confirm.rtoken, &mut self.core.steps);
         let rmb = find_remote_rmb(&mut self.remote_rmbs, &list, position, rtoken, steps);
-        let known = rmb != NONE;
+        let known = rmb.is_some();
         let generation = self.remote_rmbs.generation(rmb);
         if let Some(h) = self.handshakes.at_mut(handshake) {
             h.remote_rmb = known.then_some((rmb, generation));
@@ -101,7 +117,7 @@ impl Engine<'_> {
 
     /// A link leaves its group: rendezvous whose Confirm is on its way remember it.
     /// Whether there are any.
-    pub(crate) fn remember_link(&mut self, link: u32) -> bool {
+    pub(crate) fn remember_link(&mut self, link: LinkIdx) -> bool {
         let Some((group, peer, position)) = self
             .links
             .at(link)
@@ -124,7 +140,7 @@ impl Engine<'_> {
     }
 
     /// Whether a rendezvous of a group remembers a link at this position.
-    pub(crate) fn is_remembered(&mut self, group: u32, position: u8) -> bool {
+    pub(crate) fn is_remembered(&mut self, group: GroupIdx, position: u8) -> bool {
         let remembers = |engine: &mut Self, conn| {
             if let Some(Phase::Rendezvous(handshake)) = engine.connections.at(conn).map(|r| r.phase)
                 && let Some(h) = engine.handshakes.at(handshake)

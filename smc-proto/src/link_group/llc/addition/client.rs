@@ -4,6 +4,7 @@ use super::super::form::emit_short;
 use super::message::{other_end, port_only};
 use super::{AddingStage, Addition};
 use crate::engine::Engine;
+use crate::id::{GroupIdx, LinkIdx};
 use crate::link_group::{Formation, GroupState, QpGoal, Role};
 use crate::path::LocalPath;
 use crate::wire::llc::v2::{AddLinkExtension, LlcMessageV2, RequestAddLink};
@@ -14,8 +15,8 @@ impl Engine<'_> {
     /// ADD LINK: the server's offer, or a client's hint.
     pub(in super::super) fn on_add_link(
         &mut self,
-        link: u32,
-        group: u32,
+        link: LinkIdx,
+        group: GroupIdx,
         request: &AddLink,
         extension: Option<&AddLinkExtension<'_>>,
     ) {
@@ -70,7 +71,7 @@ impl Engine<'_> {
     //= LLCSER-013
     //= LLCSER-016
     //= LLCSER-021
-    pub(super) fn on_add_link_hint(&mut self, group: u32, port: (Gid, Mac)) {
+    pub(super) fn on_add_link_hint(&mut self, group: GroupIdx, port: (Gid, Mac)) {
         let Some(g) = self.groups.at_mut(group) else {
             return;
         };
@@ -95,7 +96,11 @@ impl Engine<'_> {
     //= LLC-024
     //= LLC-025
     //= LLC-031
-    fn choose_port(&self, group: u32, request: &AddLink) -> Result<LocalPath, AddLinkRejectReason> {
+    fn choose_port(
+        &self,
+        group: GroupIdx,
+        request: &AddLink,
+    ) -> Result<LocalPath, AddLinkRejectReason> {
         let (gid, mac) = (request.gid, request.mac);
         if request.mtu.octets().is_none() {
             return Err(AddLinkRejectReason::INVALID_MTU);
@@ -127,8 +132,8 @@ impl Engine<'_> {
 
     fn join_link(
         &mut self,
-        via_link: u32,
-        group: u32,
+        via_link: LinkIdx,
+        group: GroupIdx,
         path: LocalPath,
         request: &AddLink,
         extension: Option<&AddLinkExtension<'_>>,
@@ -174,7 +179,7 @@ impl Engine<'_> {
     /// Everything on this side is ready: the offer is taken.
     //= LLC-023
     //= RENDEZVOUS-028
-    pub(super) fn accept_add_link(&mut self, group: u32) {
+    pub(super) fn accept_add_link(&mut self, group: GroupIdx) {
         let addition = self.addition(group);
         let Some(reply) = self.own_end(addition.link, true) else {
             return;
@@ -193,7 +198,7 @@ impl Engine<'_> {
     }
 
     /// The offer that was to be taken cannot be.
-    pub(super) fn reject_add_link(&mut self, group: u32, reason: AddLinkRejectReason) {
+    pub(super) fn reject_add_link(&mut self, group: GroupIdx, reason: AddLinkRejectReason) {
         let addition = self.addition(group);
         let Some(number) = self.links.at(addition.link).map(|l| l.number) else {
             return;
@@ -206,7 +211,7 @@ impl Engine<'_> {
     //= RENDEZVOUS-031
     fn send_negative_add_link(
         &mut self,
-        via_link: u32,
+        via_link: LinkIdx,
         number: LinkNumber,
         reason: AddLinkRejectReason,
     ) {
@@ -220,8 +225,8 @@ impl Engine<'_> {
     //= LLC-017
     pub(in super::super) fn on_added_confirm_link(
         &mut self,
-        link: u32,
-        group: u32,
+        link: LinkIdx,
+        group: GroupIdx,
         request: &ConfirmLink,
     ) {
         let addition = self.addition(group);
@@ -248,7 +253,7 @@ impl Engine<'_> {
         self.on_addition_progress(group);
     }
 
-    pub(super) fn answer_added_confirm_link(&mut self, group: u32) {
+    pub(super) fn answer_added_confirm_link(&mut self, group: GroupIdx) {
         let link = self.addition(group).link;
         if let Some(message) = self.confirm_link(link, true) {
             self.reply(link, &message);
@@ -264,8 +269,8 @@ impl Engine<'_> {
     //= V2-158
     pub(in super::super) fn add_link_hint(
         &self,
-        group: u32,
-        link: u32,
+        group: GroupIdx,
+        link: LinkIdx,
     ) -> Option<[u8; LLC_LENGTH]> {
         let path = self.spare_port(group, None)?;
         if !self.is_v2(group) {

@@ -7,7 +7,7 @@ use super::{AddingStage, Addition};
 use crate::command::BufferKind;
 use crate::config::{CONTINUATION_ROUNDS, RMBS_PER_GROUP};
 use crate::engine::Engine;
-use crate::id::NONE;
+use crate::id::{BufferIdx, GroupIdx, Idx, LinkIdx};
 use crate::link_group::{Flow, remote_rmb};
 use crate::wire::llc::{AddLinkContinuation, LlcMessage, RTokenPair};
 use crate::wire::types::RKey;
@@ -17,7 +17,7 @@ impl Engine<'_> {
     //= LLC-032
     //= LLC-033
     //= V2-185
-    pub(super) fn start_continuations(&mut self, group: u32) {
+    pub(super) fn start_continuations(&mut self, group: GroupIdx) {
         if self.is_v2(group) {
             // ADD LINK announced everything.
             self.send_added_confirm_link(group);
@@ -31,7 +31,7 @@ impl Engine<'_> {
     /// comes or goes: CONFIRM RKEY and DELETE RKEY of this side wait for the end of the
     /// addition, but for one that crossed ADD LINK.
     //= LLC-040
-    pub(super) fn count_own_rmbs(&mut self, group: u32) {
+    pub(super) fn count_own_rmbs(&mut self, group: GroupIdx) {
         let first = self.groups.at(group).and_then(|g| g.buffers.first());
         let via_link = self.addition(group).via_link;
         let mut left = 0u8;
@@ -41,7 +41,7 @@ impl Engine<'_> {
             }
         });
         let addition = Addition {
-            next_rmb: first.unwrap_or(NONE),
+            next_rmb: first.unwrap_or(Idx::NONE),
             left,
             ..self.addition(group)
         };
@@ -51,7 +51,12 @@ impl Engine<'_> {
     /// Whether a buffer is an RMB that the peer knows by its key on this link, and that
     /// is not being withdrawn.
     //= RMB-010
-    pub(in super::super) fn is_announced_rmb(&self, group: u32, index: u32, link: u32) -> bool {
+    pub(in super::super) fn is_announced_rmb(
+        &self,
+        group: GroupIdx,
+        index: BufferIdx,
+        link: LinkIdx,
+    ) -> bool {
         let withdrawn = self
             .groups
             .at(group)
@@ -69,7 +74,7 @@ impl Engine<'_> {
     //= LLC-036
     //= LLC-038
     //= LLC-039
-    fn next_continuation(&mut self, group: u32, reply: bool) -> Option<LlcMessage> {
+    fn next_continuation(&mut self, group: GroupIdx, reply: bool) -> Option<LlcMessage> {
         let mut addition = self.addition(group);
         let over = addition.via_link;
         let via_link = self.links.at(over)?.position;
@@ -82,11 +87,11 @@ impl Engine<'_> {
         let mut pairs = Vec::new();
         while addition.left > 0 && !pairs.is_full() {
             let index = addition.next_rmb;
-            if index == NONE {
+            if index.is_none() {
                 return None;
             }
             self.step();
-            addition.next_rmb = list.next(&mut self.buffers, index).unwrap_or(NONE);
+            addition.next_rmb = list.next(&mut self.buffers, index).unwrap_or(Idx::NONE);
             if !self.is_announced_rmb(group, index, over) {
                 continue;
             }
@@ -106,7 +111,7 @@ impl Engine<'_> {
         }))
     }
 
-    fn send_continuation(&mut self, group: u32) {
+    fn send_continuation(&mut self, group: GroupIdx) {
         let Some(message) = self.next_continuation(group, false) else {
             //= LLC-041
             return self.abandon_addition(group, true);
@@ -121,8 +126,8 @@ impl Engine<'_> {
     //= LLC-041
     pub(in super::super) fn on_continuation(
         &mut self,
-        link: u32,
-        group: u32,
+        link: LinkIdx,
+        group: GroupIdx,
         message: &AddLinkContinuation,
     ) {
         let addition = self.addition(group);
@@ -195,7 +200,7 @@ impl Engine<'_> {
     /// Stores the peer's RTokens for the new link. An RMB that is not known (yet)
     /// is passed over: its CONFIRM RKEY will name all links.
     //= RMB-009
-    pub(super) fn learn_pairs(&mut self, group: u32, pairs: impl Iterator<Item = RTokenPair>) {
+    pub(super) fn learn_pairs(&mut self, group: GroupIdx, pairs: impl Iterator<Item = RTokenPair>) {
         let addition = self.addition(group);
         let position = |link| self.links.at(link).map(|l| l.position);
         let (Some(via_link), Some(new)) = (position(addition.via_link), position(addition.link))

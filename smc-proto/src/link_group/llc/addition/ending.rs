@@ -3,7 +3,7 @@
 use super::{AddWish, AddingStage, Addition};
 use crate::config::OnSilence;
 use crate::engine::Engine;
-use crate::id::NONE;
+use crate::id::{GroupIdx, LinkIdx};
 use crate::link_group::link::Link;
 use crate::link_group::link_state::{DeletionProgress, LinkNotified};
 use crate::link_group::{Fallback, Formation, GroupState, LinkState, QpGoal};
@@ -11,7 +11,7 @@ use crate::wire::types::{AddLinkRejectReason, DeleteLinkReason};
 
 impl Engine<'_> {
     /// The new link is confirmed: connections may use it.
-    pub(super) fn finish_addition(&mut self, group: u32) {
+    pub(super) fn finish_addition(&mut self, group: GroupIdx) {
         let Addition {
             link: added,
             unwanted,
@@ -56,7 +56,7 @@ impl Engine<'_> {
     }
 
     /// A link carries connections from now on.
-    pub(crate) fn activate_link(&mut self, index: u32) {
+    pub(crate) fn activate_link(&mut self, index: LinkIdx) {
         let Some(link) = self.links.at_mut(index) else {
             return;
         };
@@ -77,7 +77,7 @@ impl Engine<'_> {
 
     /// Lets the application know of active links; of those a group was formed
     /// with, only once it is.
-    pub(in super::super) fn announce_links(&mut self, group: u32) {
+    pub(in super::super) fn announce_links(&mut self, group: GroupIdx) {
         for index in self.links_of(group) {
             if let Some(link) = self.links.at_mut(index)
                 && link.is_active()
@@ -92,7 +92,7 @@ impl Engine<'_> {
     /// With two symmetric links the asymmetric one is not needed any more.
     //= LINK-009
     //= LINK-010
-    fn retire_asymmetric_link(&mut self, group: u32) {
+    fn retire_asymmetric_link(&mut self, group: GroupIdx) {
         let symmetric = self
             .select_links(group, |link| link.is_active() && !link.asymmetric)
             .count();
@@ -109,7 +109,7 @@ impl Engine<'_> {
     }
 
     /// The new link fails: the peer is notified if it counts on it by now.
-    pub(crate) fn lose_addition(&mut self, group: u32) {
+    pub(crate) fn lose_addition(&mut self, group: GroupIdx) {
         self.abandon_addition(group, self.addition(group).is_told());
     }
 
@@ -121,7 +121,7 @@ impl Engine<'_> {
     //= TIMER-012
     //= TIMER-018
     //= TIMER-019
-    pub(crate) fn abandon_addition(&mut self, group: u32, notified: bool) {
+    pub(crate) fn abandon_addition(&mut self, group: GroupIdx, notified: bool) {
         let addition = self.addition(group);
         if addition.is_idle() {
             return;
@@ -135,7 +135,7 @@ impl Engine<'_> {
             self.reject_add_link(group, AddLinkRejectReason::NO_ALTERNATE_PATH);
         }
         //= V2-188
-        if addition.stage == AddingStage::Creating && addition.asked_on != NONE {
+        if addition.stage == AddingStage::Creating && addition.asked_on.is_some() {
             self.refuse_link(addition.asked_on);
         }
         let link = addition.link;
@@ -176,7 +176,7 @@ impl Engine<'_> {
     //= TIMER-020
     //= TIMER-021
     //= TIMER-022
-    pub(in super::super) fn on_addition_timeout(&mut self, group: u32) {
+    pub(in super::super) fn on_addition_timeout(&mut self, group: GroupIdx) {
         let addition = self.addition(group);
         let forming = self
             .groups
@@ -207,7 +207,7 @@ impl Engine<'_> {
     }
 
     /// The first contact is over once no addition and no deletion is in progress.
-    pub(crate) fn conclude_formation(&mut self, group: u32) {
+    pub(crate) fn conclude_formation(&mut self, group: GroupIdx) {
         let settled = self.groups.at(group).is_some_and(|g| {
             g.state == GroupState::Forming(Formation::AddingSecond) && g.addition.is_idle()
         }) && self.select_links(group, Link::is_unagreed).next().is_none();

@@ -2,13 +2,14 @@
 
 use crate::command::QpAddress;
 use crate::engine::Engine;
+use crate::id::LinkIdx;
 use crate::path::LocalPath;
 use crate::wire::llc::{AddLink, LlcMessage};
 use crate::wire::types::{AddLinkRejectReason, LinkNumber, Psn, Qpn};
 
 impl Engine<'_> {
     /// The own end of a new link: the server's offer, or the client's reply.
-    pub(in super::super) fn own_end(&self, link: u32, reply: bool) -> Option<LlcMessage> {
+    pub(in super::super) fn own_end(&self, link: LinkIdx, reply: bool) -> Option<LlcMessage> {
         let l = self.links.at(link)?;
         Some(LlcMessage::AddLink(AddLink {
             reply,

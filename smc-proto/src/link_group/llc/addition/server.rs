@@ -4,7 +4,7 @@ use super::super::form::emit_short;
 use super::message::other_end;
 use super::{AddWish, AddingStage, Addition};
 use crate::engine::Engine;
-use crate::id::NONE;
+use crate::id::{GroupIdx, Idx, LinkIdx};
 use crate::link_group::{LinkState, QpGoal, Role};
 use crate::wire::llc::v2::{AddLinkExtension, Entries, LlcMessageV2, RequestAddLink};
 use crate::wire::llc::{AddLink, ConfirmLink};
@@ -19,7 +19,7 @@ impl Engine<'_> {
     //= LINK-024
     //= LINK-037
     //= LINK-040
-    pub(in super::super) fn start_addition(&mut self, group: u32) {
+    pub(in super::super) fn start_addition(&mut self, group: GroupIdx) {
         let Some(g) = self.groups.at_mut(group) else {
             return;
         };
@@ -33,7 +33,7 @@ impl Engine<'_> {
         if g.role == Role::Client || !g.addition.is_idle() || !self.has_room_for_link(group) {
             return;
         }
-        let via_link = self.link_for_llc(group, NONE);
+        let via_link = self.link_for_llc(group, Idx::NONE);
         let only = self.select_links(group, |link| link.is_active()).count() < 2;
         //= LINK-005
         let path = self.spare_port(group, None).or_else(|| {
@@ -69,7 +69,7 @@ impl Engine<'_> {
     //= LLC-019
     //= LINK-026
     //= LINK-039
-    pub(super) fn send_add_link(&mut self, group: u32) {
+    pub(super) fn send_add_link(&mut self, group: GroupIdx) {
         let addition = self.addition(group);
         let Some(message) = self.own_end(addition.link, false) else {
             return;
@@ -96,8 +96,8 @@ impl Engine<'_> {
     //= V2-185
     pub(in super::super) fn on_add_link_reply(
         &mut self,
-        link: u32,
-        group: u32,
+        link: LinkIdx,
+        group: GroupIdx,
         reply: &AddLink,
         extension: Option<&AddLinkExtension<'_>>,
     ) {
@@ -160,8 +160,8 @@ impl Engine<'_> {
     //= V2-188
     pub(in super::super) fn on_request_add_link(
         &mut self,
-        link: u32,
-        group: u32,
+        link: LinkIdx,
+        group: GroupIdx,
         request: &RequestAddLink<'_>,
     ) {
         if !self.is_server(group) {
@@ -185,7 +185,7 @@ impl Engine<'_> {
     }
 
     /// There will be no link for the client now.
-    pub(super) fn refuse_link(&mut self, link: u32) {
+    pub(super) fn refuse_link(&mut self, link: LinkIdx) {
         let answer = LlcMessageV2::RequestAddLink(RequestAddLink {
             reply: true,
             rejected: true,
@@ -197,7 +197,7 @@ impl Engine<'_> {
     /// All RMBs are announced: the new link itself is tested.
     //= LLC-018
     //= LLC-013
-    pub(super) fn send_added_confirm_link(&mut self, group: u32) {
+    pub(super) fn send_added_confirm_link(&mut self, group: GroupIdx) {
         let link = self.addition(group).link;
         let Some(message) = self.confirm_link(link, false) else {
             return;
@@ -213,8 +213,8 @@ impl Engine<'_> {
     //= LLC-016
     pub(in super::super) fn on_added_confirm_link_reply(
         &mut self,
-        link: u32,
-        group: u32,
+        link: LinkIdx,
+        group: GroupIdx,
         reply: &ConfirmLink,
     ) {
         if self.addition(group).stage != AddingStage::AwaitingConfirmLinkReply {

@@ -4,6 +4,7 @@ use core::hash::{Hash, Hasher};
 
 use crate::engine::Engine;
 use crate::fingerprint::until;
+use crate::id::GroupIdx;
 use crate::link_group::Role;
 use crate::time::Instant;
 
@@ -44,7 +45,7 @@ impl AddWish {
 
 impl Engine<'_> {
     /// Tries again after a pause that grows with each failure.
-    pub(crate) fn schedule_retry(&mut self, group: u32) {
+    pub(crate) fn schedule_retry(&mut self, group: GroupIdx) {
         let now = self.now();
         let timeouts = self.core.config.timeouts;
         let wanted = self.has_room_for_link(group);
@@ -73,7 +74,7 @@ impl Engine<'_> {
 
     /// A group that lost a link wants another one (LINK-042): at once, unless
     /// links are lost as fast as they are added (reliability H17).
-    pub(crate) fn want_redundancy(&mut self, group: u32) {
+    pub(crate) fn want_redundancy(&mut self, group: GroupIdx) {
         let now = self.now();
         let Some(g) = self.groups.at_mut(group) else {
             return;
@@ -94,7 +95,7 @@ impl Engine<'_> {
     }
 
     /// A further link is worth a try now.
-    pub(crate) fn try_for_link(&mut self, group: u32) {
+    pub(crate) fn try_for_link(&mut self, group: GroupIdx) {
         let Some(g) = self.groups.at_mut(group) else {
             return;
         };
@@ -113,7 +114,7 @@ impl Engine<'_> {
     }
 
     /// The pause is over. A client repeats its announcement, which has no reply.
-    pub(in super::super) fn on_retry(&mut self, group: u32) {
+    pub(in super::super) fn on_retry(&mut self, group: GroupIdx) {
         self.try_for_link(group);
         if !self.is_server(group) && self.spare_port(group, None).is_some() {
             self.schedule_retry(group);

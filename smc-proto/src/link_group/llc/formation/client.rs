@@ -2,7 +2,7 @@
 
 use super::super::super::{Fallback, QpGoal, Role};
 use crate::engine::Engine;
-use crate::id::NONE;
+use crate::id::{ConnIdx, GroupIdx, Idx, LinkIdx};
 use crate::wire::llc::ConfirmLink;
 use crate::wire::types::DiagnosisCode;
 
@@ -11,11 +11,11 @@ use super::Formation;
 impl Engine<'_> {
     /// The Confirm left: CONFIRM LINK must come.
     //= RENDEZVOUS-017
-    pub(crate) fn await_confirm_link(&mut self, conn: u32) {
+    pub(crate) fn await_confirm_link(&mut self, conn: ConnIdx) {
         let group = self
             .connections
             .at(conn)
-            .map_or(NONE, |record| record.group);
+            .map_or(Idx::NONE, |record| record.group);
         let timeouts = self.core.config.timeouts;
         let wait = timeouts
             .confirm_link_request
@@ -26,7 +26,12 @@ impl Engine<'_> {
 
     //= RENDEZVOUS-022
     //= LLC-017
-    pub(crate) fn on_confirm_link(&mut self, link: u32, group: u32, request: &ConfirmLink) {
+    pub(crate) fn on_confirm_link(
+        &mut self,
+        link: LinkIdx,
+        group: GroupIdx,
+        request: &ConfirmLink,
+    ) {
         if self.groups.at(group).is_none_or(|g| g.role == Role::Server) {
             //= LLC-014
             self.violation(link);
@@ -74,7 +79,7 @@ impl Engine<'_> {
 
     //= RENDEZVOUS-022
     //= RENDEZVOUS-024
-    pub(crate) fn answer_confirm_link(&mut self, group: u32, link: u32) {
+    pub(crate) fn answer_confirm_link(&mut self, group: GroupIdx, link: LinkIdx) {
         // With a limit of one link there is nothing to wait for.
         //= V2-183
         let alone = self.groups.at(group).is_some_and(|g| g.max_links < 2);

@@ -1,6 +1,7 @@
 //! The server: confirms the first link, offers a second one.
 
 use crate::engine::Engine;
+use crate::id::{GroupIdx, LinkIdx};
 use crate::wire::llc::ConfirmLink;
 use crate::wire::types::DiagnosisCode;
 
@@ -10,7 +11,7 @@ use super::Formation;
 impl Engine<'_> {
     /// The Confirm is there: bring the queue pair up, then confirm the link.
     //= RENDEZVOUS-020
-    pub(crate) fn start_confirm_link(&mut self, group: u32) {
+    pub(crate) fn start_confirm_link(&mut self, group: GroupIdx) {
         let timeouts = self.core.config.timeouts;
         //= V2-181
         let not_before = self.now().after(timeouts.confirm_link_delay);
@@ -23,7 +24,7 @@ impl Engine<'_> {
     }
 
     /// A link of a group that is being formed reached a new state.
-    pub(crate) fn on_formation_progress(&mut self, group: u32) {
+    pub(crate) fn on_formation_progress(&mut self, group: GroupIdx) {
         let Some(g) = self.groups.at(group) else {
             return;
         };
@@ -54,7 +55,7 @@ impl Engine<'_> {
     //= RENDEZVOUS-023
     //= LLC-013
     //= LLC-014
-    fn send_confirm_link(&mut self, group: u32, link: u32) {
+    fn send_confirm_link(&mut self, group: GroupIdx, link: LinkIdx) {
         let number = self.next_link_number(group);
         if let Some(l) = self.links.at_mut(link) {
             l.number = number;
@@ -67,7 +68,12 @@ impl Engine<'_> {
 
     //= LLC-015
     //= LLC-016
-    pub(crate) fn on_confirm_link_reply(&mut self, link: u32, group: u32, reply: &ConfirmLink) {
+    pub(crate) fn on_confirm_link_reply(
+        &mut self,
+        link: LinkIdx,
+        group: GroupIdx,
+        reply: &ConfirmLink,
+    ) {
         if self.addition(group).link == link {
             self.on_added_confirm_link_reply(link, group, reply);
             return;
@@ -88,7 +94,7 @@ impl Engine<'_> {
 
     /// Offers a second link, if there is anything to offer.
     //= RENDEZVOUS-026
-    fn try_second_link(&mut self, group: u32) {
+    fn try_second_link(&mut self, group: GroupIdx) {
         self.set_formation(group, Formation::AddingSecond, None);
         if let Some(g) = self.groups.at_mut(group) {
             g.add_wish.due = true;

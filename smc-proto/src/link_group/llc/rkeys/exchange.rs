@@ -3,14 +3,14 @@
 use super::super::super::{Agreement, Link, LinkSet};
 use super::super::Flow;
 use crate::engine::Engine;
-use crate::id::NONE;
+use crate::id::{BufferIdx, GroupIdx, Idx, LinkIdx};
 use crate::wire::llc::{ConfirmRkey, ConfirmRkeyContinuation, LinkRToken, LlcMessage, RkeyFlags};
 use crate::wire::types::RToken;
 
 impl Engine<'_> {
     /// Starts what is to be agreed on about an RMB; nothing, if there is nothing to
     /// say or no link to say it on.
-    pub(in super::super) fn start_rkey_flow(&mut self, group: u32, buffer: u32) {
+    pub(in super::super) fn start_rkey_flow(&mut self, group: GroupIdx, buffer: BufferIdx) {
         match self.buffers.at(buffer).map(|b| b.agreement) {
             Some(Agreement::Confirming | Agreement::Confirmed) => {
                 self.send_confirm_rkey(group, buffer, 0);
@@ -21,7 +21,7 @@ impl Engine<'_> {
     }
 
     /// An own RMB as known on a link.
-    pub(super) fn own_rtoken(&self, buffer: u32, link: u32) -> Option<RToken> {
+    pub(super) fn own_rtoken(&self, buffer: BufferIdx, link: LinkIdx) -> Option<RToken> {
         let position = self.links.at(link)?.position;
         self.buffers.at(buffer)?.rtoken(position)
     }
@@ -30,11 +30,11 @@ impl Engine<'_> {
     /// RMB that the peer knows is announced by the key it knows, or it would be taken
     /// for another one.
     //= LLC-059
-    pub(super) fn link_for_rkey(&self, group: u32, buffer: u32) -> u32 {
+    pub(super) fn link_for_rkey(&self, group: GroupIdx, buffer: BufferIdx) -> LinkIdx {
         let Some(b) = self.buffers.at(buffer) else {
-            return NONE;
+            return Idx::NONE;
         };
-        let link = self.connections.at(b.waiter).map_or(NONE, |r| r.link);
+        let link = self.connections.at(b.waiter).map_or(Idx::NONE, |r| r.link);
         let fits = |l: &Link| {
             l.is_active()
                 && l.is_usable()
@@ -45,14 +45,14 @@ impl Engine<'_> {
         }
         self.select_links(group, fits)
             .next()
-            .map_or(NONE, |(index, _)| index)
+            .map_or(Idx::NONE, |(index, _)| index)
     }
 
     /// Entries for up to `N` links of a set, which they are taken from.
     fn rtokens_for<const N: usize>(
         &self,
-        group: u32,
-        buffer: u32,
+        group: GroupIdx,
+        buffer: BufferIdx,
         left: &mut LinkSet,
     ) -> heapless::Vec<LinkRToken, N> {
         let mut entries = heapless::Vec::new();
@@ -74,7 +74,12 @@ impl Engine<'_> {
 
     /// A refused CONFIRM RKEY is tried again, but not while links change.
     //= LLC-067
-    pub(in super::super) fn retry_confirm_rkey(&mut self, group: u32, buffer: u32, attempts: u8) {
+    pub(in super::super) fn retry_confirm_rkey(
+        &mut self,
+        group: GroupIdx,
+        buffer: BufferIdx,
+        attempts: u8,
+    ) {
         //= LLCSER-017
         if self.addition(group).is_idle() {
             if let Some(g) = self.groups.at_mut(group) {
@@ -94,7 +99,11 @@ impl Engine<'_> {
     /// Writes CONFIRM RKEY anew, from the beginning, if the message that is to be posted next
     /// may name a link that leaves: the deletion may be agreed on before it is posted.
     //= LLC-066
-    pub(in super::super::super) fn rewrite_announcement(&mut self, group: u32, leaves: u32) {
+    pub(in super::super::super) fn rewrite_announcement(
+        &mut self,
+        group: GroupIdx,
+        leaves: LinkIdx,
+    ) {
         let Some(Flow::ConfirmRkey {
             buffer,
             attempts,
@@ -115,7 +124,7 @@ impl Engine<'_> {
             .buffers
             .at(buffer)
             .is_some_and(|b| b.is_registered_on(active))
-            && self.link_for_rkey(group, buffer) != NONE;
+            && self.link_for_rkey(group, buffer).is_some();
         if via_link == leaves || !named || !waits || !sendable {
             return;
         }
@@ -127,7 +136,12 @@ impl Engine<'_> {
 
     //= LLC-059
     //= LLC-060
-    pub(in super::super) fn send_confirm_rkey(&mut self, group: u32, buffer: u32, attempts: u8) {
+    pub(in super::super) fn send_confirm_rkey(
+        &mut self,
+        group: GroupIdx,
+        buffer: BufferIdx,
+        attempts: u8,
+    ) {
         let links = self.active_links(group);
         let Some(b) = self.buffers.at_mut(buffer) else {
             return;
@@ -177,8 +191,8 @@ impl Engine<'_> {
 
     pub(in super::super) fn on_confirm_rkey_reply(
         &mut self,
-        link: u32,
-        group: u32,
+        link: LinkIdx,
+        group: GroupIdx,
         reply: &ConfirmRkey,
     ) {
         let Some(Flow::ConfirmRkey {
@@ -196,8 +210,8 @@ impl Engine<'_> {
     //= LLC-065
     pub(in super::super) fn on_confirm_rkey_continuation_reply(
         &mut self,
-        link: u32,
-        group: u32,
+        link: LinkIdx,
+        group: GroupIdx,
         reply: &ConfirmRkeyContinuation,
     ) {
         if self
@@ -210,7 +224,7 @@ impl Engine<'_> {
     }
 
     /// The peer took what was announced so far, or refuses all of it.
-    fn on_rkey_answer(&mut self, group: u32, flags: RkeyFlags) {
+    fn on_rkey_answer(&mut self, group: GroupIdx, flags: RkeyFlags) {
         let Some(Flow::ConfirmRkey {
             buffer,
             attempts,
@@ -270,7 +284,7 @@ impl Engine<'_> {
 
     /// The peer does not want an RMB. One that it knows on some links stays on
     /// these.
-    fn give_up_announcing(&mut self, buffer: u32) {
+    fn give_up_announcing(&mut self, buffer: BufferIdx) {
         let Some(b) = self.buffers.at_mut(buffer) else {
             return;
         };
@@ -288,16 +302,18 @@ impl Engine<'_> {
         self.schedule_buffer(buffer);
     }
 
-    fn conclude_agreement(&mut self, buffer: u32, agreement: Agreement) {
+    fn conclude_agreement(&mut self, buffer: BufferIdx, agreement: Agreement) {
         let Some(b) = self.buffers.at_mut(buffer) else {
             return;
         };
         let group = b.group;
         b.agreement = agreement;
-        match core::mem::replace(&mut b.waiter, NONE) {
+        let waiter = core::mem::replace(&mut b.waiter, Idx::NONE);
+        if waiter.is_some() {
+            self.wake(waiter);
+        } else {
             // It was given out before, and became incomplete: any number may wait.
-            NONE => self.wake_rendezvous(group),
-            waiter => self.wake(waiter),
+            self.wake_rendezvous(group);
         }
         self.list_spare(buffer);
     }

@@ -4,7 +4,7 @@ use super::super::super::{IncomingRkey, Link, LinkSet, LinkState, Role, remote_r
 use super::super::Flow;
 use super::super::form::emit_short;
 use crate::engine::Engine;
-use crate::id::NONE;
+use crate::id::{GroupIdx, LinkIdx, RemoteRmbIdx};
 use crate::wire::llc::v2::{DeleteRkeyV2, LlcMessageV2};
 use crate::wire::llc::{
     ConfirmRkey, ConfirmRkeyContinuation, DeleteRkey, LinkRToken, LlcMessage, RkeyFlags,
@@ -21,8 +21,8 @@ impl Engine<'_> {
     //= V2-186
     pub(in super::super) fn on_confirm_rkey(
         &mut self,
-        link: u32,
-        group: u32,
+        link: LinkIdx,
+        group: GroupIdx,
         mut message: ConfirmRkey,
     ) {
         message.reply = true;
@@ -76,8 +76,8 @@ impl Engine<'_> {
     //= LLC-063
     pub(in super::super) fn on_confirm_rkey_continuation(
         &mut self,
-        link: u32,
-        group: u32,
+        link: LinkIdx,
+        group: GroupIdx,
         mut message: ConfirmRkeyContinuation,
     ) {
         message.reply = true;
@@ -115,7 +115,7 @@ impl Engine<'_> {
     /// 2 that is no reason to refuse a key: the peer would take it for the last message,
     /// and it announces all its RMBs when it takes the link.
     //= V2-187
-    fn links_change(&self, group: u32) -> bool {
+    fn links_change(&self, group: GroupIdx) -> bool {
         self.groups.at(group).is_some_and(|g| {
             g.role == Role::Server
                 && !g.terms.is_v2()
@@ -125,7 +125,13 @@ impl Engine<'_> {
 
     /// Stores what CONFIRM RKEY says of other links than the one that carries it; of
     /// unknown ones nothing can be kept.
-    fn learn_entries(&mut self, group: u32, via_link: u32, rmb: u32, entries: &[LinkRToken]) {
+    fn learn_entries(
+        &mut self,
+        group: GroupIdx,
+        via_link: LinkIdx,
+        rmb: RemoteRmbIdx,
+        entries: &[LinkRToken],
+    ) {
         for entry in entries {
             if let Some(position) = self.entry_position(group, via_link, entry)
                 && let Some(rmb) = self.remote_rmbs.at_mut(rmb)
@@ -138,7 +144,13 @@ impl Engine<'_> {
     /// Whether an announcement contradicts what connections go by that write to this RMB:
     /// their bytes would go to a wrong address on the link of such an entry.
     //= RMB-010
-    fn is_moved(&self, group: u32, via_link: u32, rmb: u32, entries: &[LinkRToken]) -> bool {
+    fn is_moved(
+        &self,
+        group: GroupIdx,
+        via_link: LinkIdx,
+        rmb: RemoteRmbIdx,
+        entries: &[LinkRToken],
+    ) -> bool {
         let Some(rmb) = self.remote_rmbs.at(rmb) else {
             return false;
         };
@@ -153,7 +165,7 @@ impl Engine<'_> {
     /// client uses it when it has answered CONFIRM LINK, and what it announces then on
     /// another link may overtake that answer. It is not announced again.
     //= RMB-010
-    fn entry_position(&self, group: u32, via_link: u32, entry: &LinkRToken) -> Option<u8> {
+    fn entry_position(&self, group: GroupIdx, via_link: LinkIdx, entry: &LinkRToken) -> Option<u8> {
         let concerned = |l: &Link| l.is_known() || l.link_state == LinkState::Adding;
         self.select_links(group, |l| l.number == entry.link && concerned(l))
             .find(|(index, _)| *index != via_link)
@@ -165,13 +177,18 @@ impl Engine<'_> {
     /// get the reply to the first one, because the link failed that carried that; as
     /// an RMB of its own it would leave those who know the first one on one link only.
     //= LLC-080
-    fn learned_before(&mut self, group: u32, via_link: u32, message: &ConfirmRkey) -> Option<u32> {
+    fn learned_before(
+        &mut self,
+        group: GroupIdx,
+        via_link: LinkIdx,
+        message: &ConfirmRkey,
+    ) -> Option<RemoteRmbIdx> {
         let over = self.links.at(via_link)?.position;
         let list = self.groups.at(group)?.remote_rmbs;
         let known = |engine: &mut Self, position, rtoken: RToken| {
             let (pool, steps) = (&mut engine.remote_rmbs, &mut engine.core.steps);
             let rmb = remote_rmb::find(pool, &list, position, rtoken, steps);
-            (rmb != NONE).then_some(rmb)
+            (rmb.is_some()).then_some(rmb)
         };
         if known(self, over, message.rtoken).is_some() {
             return None;
@@ -193,7 +210,7 @@ impl Engine<'_> {
     /// Links do not keep the order among them: what it wrote on one before it learned
     /// of a new link may arrive after the new link is in use.
     //= LLC-066
-    fn links_known_to_peer(&self, group: u32) -> LinkSet {
+    fn links_known_to_peer(&self, group: GroupIdx) -> LinkSet {
         let now = self.now();
         let mut known = LinkSet::EMPTY;
         for (_, link) in self.select_links(group, |l| l.is_active() && l.new_until <= now) {
@@ -205,7 +222,7 @@ impl Engine<'_> {
     /// An announcement is complete: a link the peer knew of and did not name is one
     /// it does not have any more. Newer links it will announce by itself.
     //= LLC-069
-    fn on_rmb_announced(&mut self, group: u32, rmb: u32, known: LinkSet) {
+    fn on_rmb_announced(&mut self, group: GroupIdx, rmb: RemoteRmbIdx, known: LinkSet) {
         let known = known.and(self.links_known_to_peer(group));
         let listed = self
             .remote_rmbs
@@ -227,8 +244,8 @@ impl Engine<'_> {
     //= LLC-073
     pub(in super::super) fn on_delete_rkey(
         &mut self,
-        link: u32,
-        group: u32,
+        link: LinkIdx,
+        group: GroupIdx,
         mut message: DeleteRkey,
     ) {
         let position = self.links.at(link).map_or(0, |l| l.position);
@@ -253,8 +270,8 @@ impl Engine<'_> {
     //= V2-160
     pub(in super::super) fn on_delete_rkey_v2(
         &mut self,
-        link: u32,
-        group: u32,
+        link: LinkIdx,
+        group: GroupIdx,
         message: &DeleteRkeyV2<'_>,
     ) {
         let position = self.links.at(link).map_or(0, |l| l.position);

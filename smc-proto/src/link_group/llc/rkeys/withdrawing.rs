@@ -4,12 +4,13 @@ use super::super::super::Agreement;
 use super::super::Flow;
 use crate::command::BufferKind;
 use crate::engine::Engine;
+use crate::id::{BufferIdx, GroupIdx};
 use crate::wire::llc::{DeleteRkey, LlcMessage, RkeyFlags};
 
 impl Engine<'_> {
     /// An RMB was unused for long enough: withdraw it (RMB-028, RMB-029).
     //= RMB-028
-    pub(crate) fn on_buffer_timeout(&mut self, index: u32) {
+    pub(crate) fn on_buffer_timeout(&mut self, index: BufferIdx) {
         let now = self.now();
         let Some(buffer) = self.buffers.at_mut(index) else {
             return;
@@ -42,7 +43,7 @@ impl Engine<'_> {
 
     /// Withdraws an RMB that no connection uses and the peer knows.
     //= RMB-028
-    pub(in super::super::super) fn withdraw_rmb(&mut self, index: u32) {
+    pub(in super::super::super) fn withdraw_rmb(&mut self, index: BufferIdx) {
         let Some(buffer) = self.buffers.at_mut(index) else {
             return;
         };
@@ -54,7 +55,7 @@ impl Engine<'_> {
     }
 
     //= LLC-070
-    pub(super) fn send_delete_rkey(&mut self, group: u32, buffer: u32) {
+    pub(super) fn send_delete_rkey(&mut self, group: GroupIdx, buffer: BufferIdx) {
         let via_link = self.link_for_rkey(group, buffer);
         let Some(rtoken) = self.own_rtoken(buffer, via_link) else {
             // It was known on links that are gone, and the keys with them.
@@ -79,7 +80,7 @@ impl Engine<'_> {
 
     //= RMB-030
     //= LLC-072
-    pub(in super::super) fn on_delete_rkey_reply(&mut self, group: u32, reply: &DeleteRkey) {
+    pub(in super::super) fn on_delete_rkey_reply(&mut self, group: GroupIdx, reply: &DeleteRkey) {
         let Some(Flow::DeleteRkey { buffer, via_link }) = self.groups.at(group).map(|g| g.flow)
         else {
             return;
@@ -93,7 +94,7 @@ impl Engine<'_> {
     /// The peer forgot the RMB that it was asked to. In version 2 it may answer with
     /// zeros in place of the key.
     //= V2-166
-    pub(in super::super) fn on_keys_withdrawn(&mut self, group: u32) {
+    pub(in super::super) fn on_keys_withdrawn(&mut self, group: GroupIdx) {
         let Some(Flow::DeleteRkey { buffer, .. }) = self.groups.at(group).map(|g| g.flow) else {
             return;
         };
@@ -102,7 +103,7 @@ impl Engine<'_> {
     }
 
     /// The peer does not write to an RMB any more.
-    fn give_back_rmb(&mut self, buffer: u32) {
+    fn give_back_rmb(&mut self, buffer: BufferIdx) {
         if let Some(b) = self.buffers.at_mut(buffer) {
             b.agreement = Agreement::None;
             b.retired = true;
