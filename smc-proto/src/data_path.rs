@@ -106,7 +106,7 @@ impl DataPath<'_> {
             })
         })?;
         let moved = connection.moved_deadline();
-        self.after_write(index, link, moved, written);
+        self.after_write(link, index, moved, written);
         Ok(written)
     }
 
@@ -115,8 +115,8 @@ impl DataPath<'_> {
     #[inline(always)]
     pub(crate) fn after_write(
         &mut self,
-        index: ConnIdx,
         link: LinkIdx,
+        index: ConnIdx,
         moved: Option<Option<Instant>>,
         written: u32,
     ) {
@@ -124,7 +124,7 @@ impl DataPath<'_> {
             self.connections.set_deadline(index, deadline);
         }
         if written > 0 {
-            self.queue_on_link(index, link);
+            self.queue_on_link(link, index);
         }
     }
 
@@ -149,7 +149,7 @@ impl DataPath<'_> {
         )?;
         let follows = connection.has_work_of_reading();
         if follows {
-            self.queue_on_link(index, link);
+            self.queue_on_link(link, index);
         }
         Ok(ReadOutcome { bytes, follows })
     }
@@ -173,7 +173,7 @@ impl DataPath<'_> {
 
     /// Puts a connection on the list of a link, and the link on its device's.
     #[inline(always)]
-    fn queue_on_link(&mut self, index: ConnIdx, link: LinkIdx) {
+    fn queue_on_link(&mut self, link: LinkIdx, index: ConnIdx) {
         let Some(state) = self.links.at_mut(link) else {
             return;
         };
@@ -274,7 +274,7 @@ fn after_connection(
         path.connections.set_deadline(index, deadline);
     }
     if wants_work {
-        path.queue_on_link(index, link);
+        path.queue_on_link(link, index);
     }
     if readable {
         path.notify(index, Pending::READABLE);

@@ -75,11 +75,11 @@ impl Engine<'_> {
     }
 
     /// Makes a connection a member of a group.
-    pub(crate) fn enter_group(&mut self, conn: ConnIdx, group: GroupIdx, link: LinkIdx) {
+    pub(crate) fn enter_group(&mut self, group: GroupIdx, link: LinkIdx, conn: ConnIdx) {
         if let Some(record) = self.connections.at_mut(conn) {
             record.group = group;
         }
-        self.assign_link(conn, link);
+        self.assign_link(link, conn);
         if let Some(g) = self.groups.at_mut(group) {
             g.members.push_back(&mut self.connections, conn);
             g.connection_count = g.connection_count.saturating_add(1);
@@ -93,8 +93,8 @@ impl Engine<'_> {
     /// Gives a connection a spare buffer, or asks for a new one.
     pub(crate) fn acquire_buffer(
         &mut self,
-        conn: ConnIdx,
         group: GroupIdx,
+        conn: ConnIdx,
         kind: BufferKind,
         size: BufferSize,
     ) -> Acquired {
@@ -109,7 +109,7 @@ impl Engine<'_> {
         if spare.is_none() && kind == BufferKind::Rmb && self.is_full_of_rmbs(group) {
             return self.make_room(group, size);
         }
-        match spare.or_else(|| self.new_buffer(conn, group, kind, size)) {
+        match spare.or_else(|| self.new_buffer(group, conn, kind, size)) {
             Some(index) => {
                 self.give_element(conn, index);
                 Acquired::Yes
@@ -120,8 +120,8 @@ impl Engine<'_> {
 
     fn new_buffer(
         &mut self,
-        conn: ConnIdx,
         group: GroupIdx,
+        conn: ConnIdx,
         kind: BufferKind,
         size: BufferSize,
     ) -> Option<BufferIdx> {
@@ -253,7 +253,7 @@ impl Engine<'_> {
         let send = core::mem::replace(&mut record.send_buffer, Idx::NONE);
         let remote = record.leave_remote();
         record.group = Idx::NONE;
-        self.assign_link(conn, Idx::NONE);
+        self.assign_link(Idx::NONE, conn);
         let forgotten = self.give_up_element(group, remote);
         if !forgotten
             && remote.rmb.is_some()

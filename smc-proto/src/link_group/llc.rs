@@ -65,35 +65,35 @@ impl Engine<'_> {
             Incoming::AddLink(m) => {
                 let extension = m.extension.as_ref();
                 return match m.link.reply {
-                    true => self.on_add_link_reply(link, group, &m.link, extension),
-                    false => self.on_add_link(link, group, &m.link, extension),
+                    true => self.on_add_link_reply(group, link, &m.link, extension),
+                    false => self.on_add_link(group, link, &m.link, extension),
                 };
             }
             Incoming::RequestAddLink(m) if m.reply => return,
-            Incoming::RequestAddLink(m) => return self.on_request_add_link(link, group, &m),
+            Incoming::RequestAddLink(m) => return self.on_request_add_link(group, link, &m),
             Incoming::DeleteRkey(m) if m.reply => return self.on_keys_withdrawn(group),
-            Incoming::DeleteRkey(m) => return self.on_delete_rkey_v2(link, group, &m),
+            Incoming::DeleteRkey(m) => return self.on_delete_rkey_v2(group, link, &m),
         };
         match message {
-            LlcMessage::ConfirmLink(m) if m.reply => self.on_confirm_link_reply(link, group, &m),
-            LlcMessage::ConfirmLink(m) => self.on_confirm_link(link, group, &m),
-            LlcMessage::AddLink(m) if m.reply => self.on_add_link_reply(link, group, &m, None),
-            LlcMessage::AddLink(m) => self.on_add_link(link, group, &m, None),
-            LlcMessage::AddLinkContinuation(m) => self.on_continuation(link, group, &m),
+            LlcMessage::ConfirmLink(m) if m.reply => self.on_confirm_link_reply(group, link, &m),
+            LlcMessage::ConfirmLink(m) => self.on_confirm_link(group, link, &m),
+            LlcMessage::AddLink(m) if m.reply => self.on_add_link_reply(group, link, &m, None),
+            LlcMessage::AddLink(m) => self.on_add_link(group, link, &m, None),
+            LlcMessage::AddLinkContinuation(m) => self.on_continuation(group, link, &m),
             LlcMessage::DeleteLink(m) if m.reply => self.on_delete_link_reply(group, &m),
-            LlcMessage::DeleteLink(m) => self.on_delete_link(link, group, &m),
-            LlcMessage::ConfirmRkey(m) if m.reply => self.on_confirm_rkey_reply(link, group, &m),
-            LlcMessage::ConfirmRkey(m) => self.on_confirm_rkey(link, group, m),
+            LlcMessage::DeleteLink(m) => self.on_delete_link(group, link, &m),
+            LlcMessage::ConfirmRkey(m) if m.reply => self.on_confirm_rkey_reply(group, link, &m),
+            LlcMessage::ConfirmRkey(m) => self.on_confirm_rkey(group, link, m),
             LlcMessage::ConfirmRkeyContinuation(m) if m.reply => {
-                self.on_confirm_rkey_continuation_reply(link, group, &m);
+                self.on_confirm_rkey_continuation_reply(group, link, &m);
             }
             LlcMessage::ConfirmRkeyContinuation(m) => {
-                self.on_confirm_rkey_continuation(link, group, m);
+                self.on_confirm_rkey_continuation(group, link, m);
             }
             LlcMessage::TestLink(m) if m.reply => self.on_test_link_reply(link, &m),
             LlcMessage::TestLink(m) => self.on_test_link(link, m),
             LlcMessage::DeleteRkey(m) if m.reply => self.on_delete_rkey_reply(group, &m),
-            LlcMessage::DeleteRkey(m) => self.on_delete_rkey(link, group, m),
+            LlcMessage::DeleteRkey(m) => self.on_delete_rkey(group, link, m),
         }
     }
 

@@ -24,7 +24,7 @@ impl Engine<'_> {
             };
             match record.phase {
                 Phase::Active | Phase::Ended if record.connection.is_some() => {
-                    engine.move_connection(conn, group, link);
+                    engine.move_connection(group, link, conn);
                 }
                 _ => engine.move_handshake(conn),
             }
@@ -64,7 +64,7 @@ impl Engine<'_> {
             }
             _ => self.link_for_connection(group, Idx::NONE, &[]),
         };
-        self.assign_link(conn, target);
+        self.assign_link(target, conn);
         self.wake(conn);
     }
 
@@ -73,7 +73,7 @@ impl Engine<'_> {
     /// all data, and a CDC message needs no RMB.
     //= RMB-021
     //= FAILOVER-016
-    fn move_connection(&mut self, conn: ConnIdx, group: GroupIdx, from: LinkIdx) {
+    fn move_connection(&mut self, group: GroupIdx, from: LinkIdx, conn: ConnIdx) {
         self.leave_finished_element(conn);
         let Some(record) = self.connections.at(conn) else {
             return;
@@ -89,12 +89,12 @@ impl Engine<'_> {
             false => self.link_for_connection(group, Idx::NONE, &[]),
         };
         if target.is_none() {
-            self.strand_connection(conn, group);
+            self.strand_connection(group, conn);
             return;
         }
         let old = self.links.at(from).map_or(0, |l| l.position);
         let new = self.links.at(target).map_or(0, |l| l.position);
-        self.assign_link(conn, target);
+        self.assign_link(target, conn);
         if let Some(rmb) = self.remote_rmbs.at(remote.rmb)
             && let (Some(before), Some(after)) = (rmb.rtoken(old), rmb.rtoken(new))
             && let Some(record) = self.connections.at_mut(conn)
@@ -137,9 +137,9 @@ impl Engine<'_> {
     /// still writes.
     //= ABORT-015
     //= RMB-021
-    fn strand_connection(&mut self, conn: ConnIdx, group: GroupIdx) {
+    fn strand_connection(&mut self, group: GroupIdx, conn: ConnIdx) {
         let messenger = self.link_for_connection(group, Idx::NONE, &[]);
-        self.assign_link(conn, messenger);
+        self.assign_link(messenger, conn);
         let cause = if messenger.is_none() {
             FatalCause::LinkLost
         } else {

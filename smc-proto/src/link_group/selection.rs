@@ -253,7 +253,7 @@ impl Engine<'_> {
     }
 
     /// Gives a connection's writes to a link, or to none.
-    pub(crate) fn assign_link(&mut self, conn: ConnIdx, link: LinkIdx) {
+    pub(crate) fn assign_link(&mut self, link: LinkIdx, conn: ConnIdx) {
         let Some(record) = self.connections.at_mut(conn) else {
             return;
         };

@@ -181,7 +181,7 @@ impl Engine<'_> {
             let named = self.find_client_link(&accept, version, vlan);
             let known = |link| self.links.at(link).is_some_and(Link::is_known);
             match named {
-                Some(link) if known(link) => self.join(conn, handshake, link),
+                Some(link) if known(link) => self.join(link, conn, handshake),
                 // It is only being added: if that fails, no connection may be on it.
                 Some(_) => self.decline(handshake, DiagnosisCode::LINK_READY, false),
                 // A link that this side lost a moment ago is no reason to give
@@ -245,7 +245,7 @@ impl Engine<'_> {
         if let Some(record) = self.connections.at_mut(conn) {
             record.first_contact = true;
         }
-        self.join(conn, handshake, link);
+        self.join(link, conn, handshake);
     }
 
     /// Gives a link the other end of its queue pair.

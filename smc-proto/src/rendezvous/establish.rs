@@ -31,7 +31,7 @@ impl Engine<'_> {
             false => self.smcr_connection(handshake),
         };
         match made {
-            Ok(made) => self.activate(handshake, conn, made),
+            Ok(made) => self.activate(conn, handshake, made),
             Err(reason) => self.reset(conn, reason),
         }
     }
@@ -50,7 +50,7 @@ impl Engine<'_> {
         let (rmb, send_buffer) = (record.rmb.buffer, record.send_buffer);
         // The peer may have withdrawn its RMB, or cannot be reached there any more.
         let (remote, target) = self
-            .remote_element(handshake, conn, group, &peer)
+            .remote_element(group, conn, handshake, &peer)
             .ok_or(lost)?;
         let base = self.groups.at(group).map_or(0, |g| g.ring_base);
         let bytes = |index| self.buffers.at(index).map_or(0, |b| b.size.octets());
@@ -76,8 +76,8 @@ impl Engine<'_> {
     /// Bytes may flow.
     fn activate(
         &mut self,
-        handshake: HandshakeIdx,
         conn: ConnIdx,
+        handshake: HandshakeIdx,
         (connection, remote, target): (Connection, RemoteElement, Target),
     ) {
         let (Some(h), Some(record)) = (self.handshakes.at(handshake), self.connections.at(conn))
@@ -122,9 +122,9 @@ impl Engine<'_> {
     //= RENDEZVOUS-013
     pub(super) fn knows_rmb(
         &mut self,
-        handshake: HandshakeIdx,
         group: GroupIdx,
         link: LinkIdx,
+        handshake: HandshakeIdx,
         peer: &PeerEnd,
     ) -> bool {
         let Some(position) = self.links.at(link).map(|l| l.position) else {
@@ -147,9 +147,9 @@ impl Engine<'_> {
     //= RENDEZVOUS-042
     fn remote_element(
         &mut self,
-        handshake: HandshakeIdx,
-        conn: ConnIdx,
         group: GroupIdx,
+        conn: ConnIdx,
+        handshake: HandshakeIdx,
         peer: &PeerEnd,
     ) -> Option<(RemoteElement, Target)> {
         let rmb = self.remote_rmb_of(handshake);
@@ -167,7 +167,7 @@ impl Engine<'_> {
             && position(self, link).is_some_and(|p| reachable.and(registered).contains(p));
         if !usable {
             let other = self.link_for_connection(group, rmb, &[send_buffer]);
-            self.assign_link(conn, other);
+            self.assign_link(other, conn);
         }
         let link = self.connections.at(conn)?.link;
         let position = position(self, link)?;

@@ -89,9 +89,9 @@ impl Engine<'_> {
         };
         match self.find_ism_group(ends.ism_peer) {
             Some(group) if self.groups.at(group).is_some_and(LinkGroup::is_active) => {
-                self.enter_ism_group(conn, handshake, group);
+                self.enter_ism_group(group, conn, handshake);
             }
-            Some(group) => self.queue_on(handshake, group),
+            Some(group) => self.queue_on(group, handshake),
             None => self.start_ism_group(handshake, Role::Server, true),
         }
     }
@@ -119,11 +119,11 @@ impl Engine<'_> {
         if let Some(record) = self.connections.at_mut(conn) {
             record.first_contact = first_contact;
         }
-        self.enter_ism_group(conn, handshake, group);
+        self.enter_ism_group(group, conn, handshake);
     }
 
     /// Makes a connection a member of a group and asks for its buffers.
-    fn enter_ism_group(&mut self, conn: ConnIdx, handshake: HandshakeIdx, group: GroupIdx) {
+    fn enter_ism_group(&mut self, group: GroupIdx, conn: ConnIdx, handshake: HandshakeIdx) {
         let Some(h) = self.handshakes.at_mut(handshake) else {
             return;
         };
@@ -134,9 +134,9 @@ impl Engine<'_> {
         let send = h.options.send_buffer.unwrap_or(config.send_buffer);
         let dmb = h.smcd.and_then(|ends| ends.dmb);
         let link = self.groups.at(group).map(LinkGroup::first_link);
-        self.enter_group(conn, group, link.unwrap_or(crate::id::Idx::NONE));
-        let acquired = self.acquire_buffer(conn, group, BufferKind::Rmb, receive) == Acquired::Yes
-            && self.acquire_buffer(conn, group, BufferKind::Send, send) == Acquired::Yes;
+        self.enter_group(group, link.unwrap_or(crate::id::Idx::NONE), conn);
+        let acquired = self.acquire_buffer(group, conn, BufferKind::Rmb, receive) == Acquired::Yes
+            && self.acquire_buffer(group, conn, BufferKind::Send, send) == Acquired::Yes;
         if !acquired {
             //= CLC-054
             self.decline(handshake, DiagnosisCode::MEMORY, false);
@@ -258,7 +258,7 @@ impl Engine<'_> {
             .find_ism_group(ism_peer)
             .filter(|group| self.groups.at(*group).is_some_and(LinkGroup::is_active));
         match active {
-            Some(group) if !first_contact => self.enter_ism_group(conn, handshake, group),
+            Some(group) if !first_contact => self.enter_ism_group(group, conn, handshake),
             // The server has lost its end of a group that is unused here, too.
             Some(stale)
                 if self
@@ -325,7 +325,7 @@ impl Engine<'_> {
     }
 
     /// Server: the Confirm is here, and the client's DMB is being bound.
-    pub(super) fn advance_binding(&mut self, handshake: HandshakeIdx, conn: ConnIdx) {
+    pub(super) fn advance_binding(&mut self, conn: ConnIdx, handshake: HandshakeIdx) {
         match self.ism_prepared(conn, true) {
             Prepared::NotYet => {}
             Prepared::Yes => self.establish(handshake),

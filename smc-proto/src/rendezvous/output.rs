@@ -26,7 +26,7 @@ impl Engine<'_> {
             self.core.clc_out.remove(&mut self.handshakes, handshake);
             count(&mut self.core.statistics.clc_sent);
             let id = self.conn_id(conn);
-            self.on_clc_sent(handshake, conn);
+            self.on_clc_sent(conn, handshake);
             return Ok(Some((id, length)));
         }
         Ok(None)
@@ -63,7 +63,7 @@ impl Engine<'_> {
         Some((h.conn, message))
     }
 
-    fn on_clc_sent(&mut self, handshake: HandshakeIdx, conn: ConnIdx) {
+    fn on_clc_sent(&mut self, conn: ConnIdx, handshake: HandshakeIdx) {
         let wait = self.now().after(self.core.config.timeouts.clc_message);
         let Some(h) = self.handshakes.at_mut(handshake) else {
             return;

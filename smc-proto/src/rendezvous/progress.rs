@@ -39,7 +39,7 @@ impl Engine<'_> {
         };
         let (conn, state, role) = (h.conn, h.state, h.role);
         match state {
-            State::Preparing => self.advance_preparing(handshake, conn, role),
+            State::Preparing => self.advance_preparing(conn, handshake, role),
             // Our word is still to be said: it becomes Decline if the group is gone, or
             // every link that it could name.
             //= CLC-054
@@ -51,7 +51,7 @@ impl Engine<'_> {
             // Or it is not true any more: a link came up that does not know the RMB yet, or
             // none is left that does.
             State::Accepting | State::Confirming if h.smcd.is_none() => {
-                self.review_message(handshake, conn, role);
+                self.review_message(conn, handshake, role);
             }
             // Or the server took the DMB back.
             //= D-059
@@ -81,8 +81,8 @@ impl Engine<'_> {
                     }
                 }
             }
-            State::Forming if h.smcd.is_some() => self.advance_binding(handshake, conn),
-            State::Forming => self.advance_forming(handshake, conn),
+            State::Forming if h.smcd.is_some() => self.advance_binding(conn, handshake),
+            State::Forming => self.advance_forming(conn, handshake),
             State::Queued => {
                 self.unqueue(handshake);
                 if let Some(h) = self.handshakes.at_mut(handshake) {
@@ -99,7 +99,7 @@ impl Engine<'_> {
     /// hold any more. It waits until that is restored, or becomes Decline. The time for it
     /// does not begin anew.
     //= RENDEZVOUS-056
-    fn review_message(&mut self, handshake: HandshakeIdx, conn: ConnIdx, role: Role) {
+    fn review_message(&mut self, conn: ConnIdx, handshake: HandshakeIdx, role: Role) {
         let first_contact = self
             .connections
             .at(conn)
@@ -113,7 +113,7 @@ impl Engine<'_> {
             h.prepare(now, wait);
         }
         self.arm_handshake(handshake);
-        self.advance_preparing(handshake, conn, role);
+        self.advance_preparing(conn, handshake, role);
     }
 
     /// Declines a rendezvous that waits for its RMB to be known on all links, as the peer
@@ -177,7 +177,7 @@ impl Engine<'_> {
     /// Makes a connection a member of a link's group and asks for its buffers.
     //= RENDEZVOUS-008
     //= RENDEZVOUS-019
-    pub(crate) fn join(&mut self, conn: ConnIdx, handshake: HandshakeIdx, link: LinkIdx) {
+    pub(crate) fn join(&mut self, link: LinkIdx, conn: ConnIdx, handshake: HandshakeIdx) {
         let Some(group) = self.links.at(link).map(|l| l.group) else {
             return;
         };
@@ -187,7 +187,7 @@ impl Engine<'_> {
         };
         h.prepare(now, wait);
         let peer = h.peer;
-        self.enter_group(conn, group, link);
+        self.enter_group(group, link, conn);
         if self
             .links
             .at(link)
@@ -195,12 +195,12 @@ impl Engine<'_> {
         {
             // The peer named a link that failed just now: its RMB is known on others.
             let other = self.link_for_connection(group, Idx::NONE, &[]);
-            self.assign_link(conn, other);
+            self.assign_link(other, conn);
         }
         // A client knows the server's RMB by now; if there is no room for it, this
         // is the last moment to say so.
         if let Some(peer) = peer
-            && !self.knows_rmb(handshake, group, link, &peer)
+            && !self.knows_rmb(group, link, handshake, &peer)
         {
             self.decline(handshake, DiagnosisCode::RTOKEN, false);
             return;
@@ -223,8 +223,8 @@ impl Engine<'_> {
         let send = h.options.send_buffer.unwrap_or(config.send_buffer);
         let group = self.connections.at(conn).map_or(Idx::NONE, |r| r.group);
         //= RMB-011
-        let got = match self.acquire_buffer(conn, group, BufferKind::Rmb, receive) {
-            Acquired::Yes => self.acquire_buffer(conn, group, BufferKind::Send, send),
+        let got = match self.acquire_buffer(group, conn, BufferKind::Rmb, receive) {
+            Acquired::Yes => self.acquire_buffer(group, conn, BufferKind::Send, send),
             other => other,
         };
         match got {
@@ -238,7 +238,7 @@ impl Engine<'_> {
         }
     }
 
-    fn advance_preparing(&mut self, handshake: HandshakeIdx, conn: ConnIdx, role: Role) {
+    fn advance_preparing(&mut self, conn: ConnIdx, handshake: HandshakeIdx, role: Role) {
         let smcd = self
             .handshakes
             .at(handshake)
@@ -276,7 +276,7 @@ impl Engine<'_> {
                 }
                 self.arm_handshake(handshake);
                 self.core.clc_out.push_back(&mut self.handshakes, handshake);
-                if role == Role::Client && !smcd && !self.reaches_peer(handshake, conn) {
+                if role == Role::Client && !smcd && !self.reaches_peer(conn, handshake) {
                     self.move_handshake(conn);
                 }
             }
@@ -284,7 +284,7 @@ impl Engine<'_> {
     }
 
     /// Whether the peer's RMB can be written over the link of a rendezvous.
-    fn reaches_peer(&self, handshake: HandshakeIdx, conn: ConnIdx) -> bool {
+    fn reaches_peer(&self, conn: ConnIdx, handshake: HandshakeIdx) -> bool {
         let link = self.connections.at(conn).map_or(Idx::NONE, |r| r.link);
         let (Some(link), Some(rmb)) = (
             self.links.at(link),
@@ -342,7 +342,7 @@ impl Engine<'_> {
         }
     }
 
-    fn advance_forming(&mut self, handshake: HandshakeIdx, conn: ConnIdx) {
+    fn advance_forming(&mut self, conn: ConnIdx, handshake: HandshakeIdx) {
         let group = self
             .connections
             .at(conn)

@@ -111,9 +111,9 @@ impl Engine<'_> {
                 }
                 //= RENDEZVOUS-036
                 //= RENDEZVOUS-035
-                self.join(conn, handshake, link);
+                self.join(link, conn, handshake);
             }
-            Some(group) => self.queue_on(handshake, group),
+            Some(group) => self.queue_on(group, handshake),
             //= RENDEZVOUS-053
             //= RENDEZVOUS-057
             None => self.start_first_contact(handshake),
@@ -122,7 +122,7 @@ impl Engine<'_> {
 
     /// A group that is being formed is worth waiting for (AMB-40): one round trip
     /// later this is a subsequent contact.
-    pub(super) fn queue_on(&mut self, handshake: HandshakeIdx, group: GroupIdx) {
+    pub(super) fn queue_on(&mut self, group: GroupIdx, handshake: HandshakeIdx) {
         let (now, timeouts) = (self.now(), self.core.config.timeouts);
         if let Some(h) = self.handshakes.at_mut(handshake) {
             let most = h.prepare_by(now, timeouts.control_command);
@@ -185,7 +185,7 @@ impl Engine<'_> {
             record.first_contact = true;
         }
         self.offer_group(group);
-        self.join(conn, handshake, link);
+        self.join(link, conn, handshake);
     }
 
     /// The client's Confirm.
@@ -254,7 +254,7 @@ impl Engine<'_> {
                 self.decline(handshake, DiagnosisCode::INTERNAL, false);
                 return;
             }
-            if !self.knows_rmb(handshake, group, link, &confirm) {
+            if !self.knows_rmb(group, link, handshake, &confirm) {
                 self.decline(handshake, DiagnosisCode::RTOKEN, false);
                 return;
             }

@@ -263,12 +263,12 @@ impl Engine<'_> {
                 SendKind::Request => self.on_request_sent(link),
                 SendKind::Llc => {
                     let group = self.links.at(link).map_or(Idx::NONE, |l| l.group);
-                    self.on_llc_sent(link, group);
+                    self.on_llc_sent(group, link);
                 }
                 SendKind::Large { reply } => {
                     let group = self.links.at(link).map_or(Idx::NONE, |l| l.group);
                     if reply {
-                        self.on_llc_sent(link, group);
+                        self.on_llc_sent(group, link);
                     } else {
                         self.on_request_sent(link);
                     }

@@ -60,7 +60,7 @@ impl DataPath<'_> {
         )?;
         if !idle || !connection.is_attached() {
             let moved = connection.moved_deadline();
-            self.after_write(index, link, moved, written);
+            self.after_write(link, index, moved, written);
             return Ok(written);
         }
         if written == 0 {

@@ -91,8 +91,8 @@ impl Engine<'_> {
 
     pub(super) fn answer_last_delete_link(
         &mut self,
-        link: LinkIdx,
         group: GroupIdx,
+        link: LinkIdx,
         request: &DeleteLink,
     ) {
         if self
@@ -148,7 +148,7 @@ impl Engine<'_> {
     /// An LLC message that is not the exchange's request left; a client that
     /// answered the deletion of its last link may now free it (LLC-049).
     //= LLC-049
-    pub(crate) fn on_llc_sent(&mut self, link: LinkIdx, group: GroupIdx) {
+    pub(crate) fn on_llc_sent(&mut self, group: GroupIdx, link: LinkIdx) {
         self.close_if_drained(link);
         let Some(g) = self.groups.at_mut(group) else {
             return;

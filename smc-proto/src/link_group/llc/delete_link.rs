@@ -10,7 +10,7 @@ use crate::wire::llc::{DeleteLink, DeleteLinkFlags, LlcMessage};
 use crate::wire::types::DeleteLinkReason;
 
 impl Engine<'_> {
-    pub(super) fn on_delete_link(&mut self, link: LinkIdx, group: GroupIdx, request: &DeleteLink) {
+    pub(super) fn on_delete_link(&mut self, group: GroupIdx, link: LinkIdx, request: &DeleteLink) {
         let Some(g) = self.groups.at(group) else {
             return;
         };
@@ -38,8 +38,8 @@ impl Engine<'_> {
             //= LINK-035
             //= V2-193
             (Role::Server, true) => self.delete_group(group),
-            (Role::Client, false) => self.on_server_delete_link(link, group, request),
-            (Role::Server, false) => self.on_client_delete_link(link, group, request),
+            (Role::Client, false) => self.on_server_delete_link(group, link, request),
+            (Role::Server, false) => self.on_client_delete_link(group, link, request),
         }
     }
 
@@ -49,7 +49,7 @@ impl Engine<'_> {
     //= LLC-055
     //= LLC-078
     //= LLCSER-019
-    fn on_server_delete_link(&mut self, link: LinkIdx, group: GroupIdx, request: &DeleteLink) {
+    fn on_server_delete_link(&mut self, group: GroupIdx, link: LinkIdx, request: &DeleteLink) {
         let addition = self.addition(group);
         let added = self.links.at(addition.link).map(|l| l.number);
         if added == Some(request.link) {
@@ -89,7 +89,7 @@ impl Engine<'_> {
             _ if last && self.groups.at(group).is_some_and(|g| !g.is_active()) => {
                 self.end_group(group, CloseReason::LinksLost, Fallback::Keep);
             }
-            _ if last => self.answer_last_delete_link(link, group, request),
+            _ if last => self.answer_last_delete_link(group, link, request),
             _ => {
                 // The reply may be on the very link, which therefore works.
                 self.begin_removal(target, request.reason, true);
@@ -146,7 +146,7 @@ impl Engine<'_> {
     //= LLCSER-014
     //= LLCSER-018
     //= LLCSER-020
-    fn on_client_delete_link(&mut self, link: LinkIdx, group: GroupIdx, request: &DeleteLink) {
+    fn on_client_delete_link(&mut self, group: GroupIdx, link: LinkIdx, request: &DeleteLink) {
         let addition = self.addition(group);
         if self
             .links

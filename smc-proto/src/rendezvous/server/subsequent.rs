@@ -39,18 +39,18 @@ impl Engine<'_> {
             self.reset(conn, CloseReason::RendezvousFailed);
             return;
         }
-        let fault = match self.link_named(handshake, group, confirm) {
+        let fault = match self.link_named(group, handshake, confirm) {
             _ if confirm.rmbe_index.0 == 0 => Some(CloseReason::PeerMisbehaved),
             // The link of our Accept may have failed since, and the client may have
             // chosen another one.
-            Some(Named::Known(named)) if self.knows_rmb(handshake, group, named, confirm) => {
+            Some(Named::Known(named)) if self.knows_rmb(group, named, handshake, confirm) => {
                 if link != named && self.links.at(named).is_some_and(|l| l.is_active()) {
-                    self.assign_link(conn, named);
+                    self.assign_link(named, conn);
                 }
                 None
             }
             Some(Named::Passing(position)) => (!self
-                .recalls_rmb(handshake, group, position, confirm))
+                .recalls_rmb(group, handshake, position, confirm))
             .then_some(CloseReason::LinksLost),
             Some(Named::Known(_)) | None => Some(CloseReason::PeerMisbehaved),
         };
@@ -64,8 +64,8 @@ impl Engine<'_> {
 
     fn link_named(
         &self,
-        handshake: HandshakeIdx,
         group: GroupIdx,
+        handshake: HandshakeIdx,
         confirm: &PeerEnd,
     ) -> Option<Named> {
         // In version 2 the GID alone names the port.
@@ -97,8 +97,8 @@ impl Engine<'_> {
     /// known. What is announced of such a link is not new.
     fn recalls_rmb(
         &mut self,
-        handshake: HandshakeIdx,
         group: GroupIdx,
+        handshake: HandshakeIdx,
         position: u8,
         confirm: &PeerEnd,
     ) -> bool {

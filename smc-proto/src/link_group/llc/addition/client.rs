@@ -15,8 +15,8 @@ impl Engine<'_> {
     /// ADD LINK: the server's offer, or a client's hint.
     pub(in super::super) fn on_add_link(
         &mut self,
-        link: LinkIdx,
         group: GroupIdx,
+        link: LinkIdx,
         request: &AddLink,
         extension: Option<&AddLinkExtension<'_>>,
     ) {
@@ -53,7 +53,7 @@ impl Engine<'_> {
             }
         }
         match self.choose_port(group, request) {
-            Ok(path) => self.join_link(link, group, path, request, extension),
+            Ok(path) => self.join_link(group, link, path, request, extension),
             Err(reason) => {
                 self.send_negative_add_link(link, request.link, reason);
                 self.conclude_formation(group);
@@ -132,8 +132,8 @@ impl Engine<'_> {
 
     fn join_link(
         &mut self,
-        via_link: LinkIdx,
         group: GroupIdx,
+        via_link: LinkIdx,
         path: LocalPath,
         request: &AddLink,
         extension: Option<&AddLinkExtension<'_>>,
@@ -225,8 +225,8 @@ impl Engine<'_> {
     //= LLC-017
     pub(in super::super) fn on_added_confirm_link(
         &mut self,
-        link: LinkIdx,
         group: GroupIdx,
+        link: LinkIdx,
         request: &ConfirmLink,
     ) {
         let addition = self.addition(group);

@@ -126,8 +126,8 @@ impl Engine<'_> {
     //= LLC-041
     pub(in super::super) fn on_continuation(
         &mut self,
-        link: LinkIdx,
         group: GroupIdx,
+        link: LinkIdx,
         message: &AddLinkContinuation,
     ) {
         let addition = self.addition(group);

@@ -96,8 +96,8 @@ impl Engine<'_> {
     //= V2-185
     pub(in super::super) fn on_add_link_reply(
         &mut self,
-        link: LinkIdx,
         group: GroupIdx,
+        link: LinkIdx,
         reply: &AddLink,
         extension: Option<&AddLinkExtension<'_>>,
     ) {
@@ -160,8 +160,8 @@ impl Engine<'_> {
     //= V2-188
     pub(in super::super) fn on_request_add_link(
         &mut self,
-        link: LinkIdx,
         group: GroupIdx,
+        link: LinkIdx,
         request: &RequestAddLink<'_>,
     ) {
         if !self.is_server(group) {
@@ -213,8 +213,8 @@ impl Engine<'_> {
     //= LLC-016
     pub(in super::super) fn on_added_confirm_link_reply(
         &mut self,
-        link: LinkIdx,
         group: GroupIdx,
+        link: LinkIdx,
         reply: &ConfirmLink,
     ) {
         if self.addition(group).stage != AddingStage::AwaitingConfirmLinkReply {

@@ -28,8 +28,8 @@ impl Engine<'_> {
     //= LLC-017
     pub(crate) fn on_confirm_link(
         &mut self,
-        link: LinkIdx,
         group: GroupIdx,
+        link: LinkIdx,
         request: &ConfirmLink,
     ) {
         if self.groups.at(group).is_none_or(|g| g.role == Role::Server) {
@@ -38,7 +38,7 @@ impl Engine<'_> {
             return;
         }
         if self.addition(group).link == link {
-            self.on_added_confirm_link(link, group, request);
+            self.on_added_confirm_link(group, link, request);
             return;
         }
         match self.formation(group) {

@@ -70,12 +70,12 @@ impl Engine<'_> {
     //= LLC-016
     pub(crate) fn on_confirm_link_reply(
         &mut self,
-        link: LinkIdx,
         group: GroupIdx,
+        link: LinkIdx,
         reply: &ConfirmLink,
     ) {
         if self.addition(group).link == link {
-            self.on_added_confirm_link_reply(link, group, reply);
+            self.on_added_confirm_link_reply(group, link, reply);
             return;
         }
         if self.formation(group) != Some(Formation::AwaitingConfirmLinkReply) {

@@ -191,8 +191,8 @@ impl Engine<'_> {
 
     pub(in super::super) fn on_confirm_rkey_reply(
         &mut self,
-        link: LinkIdx,
         group: GroupIdx,
+        link: LinkIdx,
         reply: &ConfirmRkey,
     ) {
         let Some(Flow::ConfirmRkey {
@@ -210,8 +210,8 @@ impl Engine<'_> {
     //= LLC-065
     pub(in super::super) fn on_confirm_rkey_continuation_reply(
         &mut self,
-        link: LinkIdx,
         group: GroupIdx,
+        link: LinkIdx,
         reply: &ConfirmRkeyContinuation,
     ) {
         if self

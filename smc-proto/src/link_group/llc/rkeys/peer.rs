@@ -21,8 +21,8 @@ impl Engine<'_> {
     //= V2-186
     pub(in super::super) fn on_confirm_rkey(
         &mut self,
-        link: LinkIdx,
         group: GroupIdx,
+        link: LinkIdx,
         mut message: ConfirmRkey,
     ) {
         message.reply = true;
@@ -76,8 +76,8 @@ impl Engine<'_> {
     //= LLC-063
     pub(in super::super) fn on_confirm_rkey_continuation(
         &mut self,
-        link: LinkIdx,
         group: GroupIdx,
+        link: LinkIdx,
         mut message: ConfirmRkeyContinuation,
     ) {
         message.reply = true;
@@ -244,8 +244,8 @@ impl Engine<'_> {
     //= LLC-073
     pub(in super::super) fn on_delete_rkey(
         &mut self,
-        link: LinkIdx,
         group: GroupIdx,
+        link: LinkIdx,
         mut message: DeleteRkey,
     ) {
         let position = self.links.at(link).map_or(0, |l| l.position);
@@ -270,8 +270,8 @@ impl Engine<'_> {
     //= V2-160
     pub(in super::super) fn on_delete_rkey_v2(
         &mut self,
-        link: LinkIdx,
         group: GroupIdx,
+        link: LinkIdx,
         message: &DeleteRkeyV2<'_>,
     ) {
         let position = self.links.at(link).map_or(0, |l| l.position);
