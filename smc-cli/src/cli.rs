@@ -4,6 +4,8 @@ mod demo;
 #[cfg(target_os = "linux")]
 mod devices;
 #[cfg(target_os = "linux")]
+mod metrics;
+#[cfg(target_os = "linux")]
 mod net;
 #[cfg(target_os = "linux")]
 mod perf;
@@ -30,6 +32,8 @@ use clap_complete::Shell;
 pub use demo::{DEFAULT_BYTES, DemoArguments};
 #[cfg(target_os = "linux")]
 pub use devices::{DevicesArguments, PolicyArgument};
+#[cfg(target_os = "linux")]
+pub use metrics::MetricsArguments;
 #[cfg(target_os = "linux")]
 pub use net::{ConnectArguments, ListenArguments, Transport, WhyArguments};
 #[cfg(target_os = "linux")]
@@ -69,6 +73,7 @@ pub use values::{Percentages, Seeds};
         smcx proxy 6380 db.example:6379    TCP here, SMC to there\n  \
         smcx ss                            connections of all programs, with their processes\n  \
         smcx stats                         what they have counted\n  \
+        smcx metrics --listen 9137         the same for Prometheus, over HTTP\n  \
         smcx devices                       what could carry SMC here, and why not\n  \
         smcx why localhost 5000            would a connection use SMC, and if not, why\n  \
         smcx policy check policy.toml      what a policy says, line by line\n  \
@@ -308,6 +313,21 @@ pub enum Command {
         smcx stats                         since the last --reset\n  \
         smcx stats --absolute --json | jq .SMCD.SMC_TX_BYTES")]
     Stats(StatsArguments),
+    /// Export what programs do over SMC as metrics, for Prometheus and the like.
+    ///
+    /// OpenMetrics text of all processes of this user, or to root of all users: connections,
+    /// bytes, sizes, fallbacks by reason, links. It is written once, or with --listen answered
+    /// to HTTP requests for /metrics. Each user, by the label uid, has sums of its own.
+    ///
+    /// While the exporter runs, no counter falls: what a process counted stays in the sums when
+    /// it has ended. What it counted after it was last read is lost.
+    #[cfg(target_os = "linux")]
+    #[command(after_help = "Examples:\n  \
+        smcx metrics                       once, to the standard output\n  \
+        smcx metrics --listen 9137         at http://127.0.0.1:9137/metrics\n  \
+        smcx metrics --listen [::]:9137 -v    at all addresses: there is no password\n\n\
+        docs/operate.md describes each metric; docs/grafana-smc.json is a dashboard of them.")]
+    Metrics(MetricsArguments),
     /// Write the manual pages, or all completions, into a directory.
     #[command(hide = true, subcommand)]
     Generate(GenerateCommand),

@@ -26,6 +26,9 @@ pub mod generate;
 pub mod launch;
 #[cfg(target_os = "linux")]
 #[doc(hidden)]
+pub mod metrics;
+#[cfg(target_os = "linux")]
+#[doc(hidden)]
 pub mod net;
 #[doc(hidden)]
 pub mod output;
@@ -100,6 +103,8 @@ where
         Some(Command::Ss(arguments)) => ss::run(&arguments, stdout),
         #[cfg(target_os = "linux")]
         Some(Command::Stats(arguments)) => stats::run(&arguments, stdout),
+        #[cfg(target_os = "linux")]
+        Some(Command::Metrics(arguments)) => metrics::run(&arguments, stdout, stderr),
         #[cfg(target_os = "linux")]
         Some(Command::Why(arguments)) => why::run(&arguments, stdout),
         #[cfg(target_os = "linux")]

@@ -62,6 +62,17 @@ const OF_COMMANDS: &[(&str, &[Status])] = &[
         ],
     ),
     (
+        "metrics",
+        &[
+            ("0", "the metrics were written, or a signal ended --listen"),
+            (
+                "1",
+                "/proc cannot be read, or the address cannot be listened at",
+            ),
+            USAGE,
+        ],
+    ),
+    (
         "perf",
         &[
             ("0", "the measurement is complete"),

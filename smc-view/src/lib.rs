@@ -29,7 +29,7 @@ mod text;
 
 pub use memory::{Access, Atomics, Memory};
 pub use publish::{ConnectionRow, GroupRow, LinkRow, Publisher, StackRow};
-pub use read::{Counted, Found, Snapshot, View, processes};
+pub use read::{Counted, Found, Snapshot, View, processes, started};
 pub use record::{
     Connection, GroupRecord, LinkRecord, Name, Progress, Role, StackRecord, Technology, state,
 };

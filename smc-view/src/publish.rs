@@ -224,12 +224,13 @@ impl Publisher {
             Side::Client => (client, 0),
             Side::Server => (server, 1),
         };
-        add_shared(total, 1);
         let key = FallbackCount::USED | bit << 32 | u64::from(code);
         // A reason without an entry is the difference between the totals and the reasons.
         if let Some(entry) = totals.fallbacks.iter().find(|entry| entry.claim(key)) {
             add_shared(&entry.count, 1);
         }
+        // Who reads the total first finds at least as many reasons.
+        total.fetch_add(1, Ordering::Release);
     }
 
     /// Counts a handshake that failed where no fallback was left.

@@ -22,6 +22,8 @@ pub struct Found {
     pub process: u32,
     /// The name of its program, as the kernel has it.
     pub program: String,
+    /// When it was started, in the kernel's ticks since the system was.
+    pub started: u64,
     /// Its user.
     pub user: u32,
     /// What it publishes.
@@ -61,10 +63,22 @@ impl Found {
         Some(Self {
             process,
             program: printable(&program),
+            started: started(process)?,
             user: user?,
             view,
         })
     }
+}
+
+/// When a process was started, in the kernel's ticks since the system was; `None` if there is no
+/// such process.
+#[must_use]
+pub fn started(process: u32) -> Option<u64> {
+    let stat = fs::read(format!("/proc/{process}/stat")).ok()?;
+    // The name, in parentheses, may have any of these characters, too.
+    let rest = stat.rsplit(|byte| *byte == b')').next()?;
+    let field = rest.split(|byte| *byte == b' ').nth(20)?;
+    std::str::from_utf8(field).ok()?.parse().ok()
 }
 
 /// The memory files of the right kind among the descriptors of a process, its own and those of
@@ -273,6 +287,8 @@ fn totals(layout: &Layout) -> Statistics {
     let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let totals = &layout.totals;
     let [smc_d, smc_r] = &totals.technologies;
+    // Before the reasons: those of which the total is the last to be written are complete.
+    let tcp = totals.tcp.each_ref().map(|at| at.load(Ordering::Acquire));
     let fallbacks = totals.fallbacks.iter().filter_map(|entry| {
         let (key, count) = (load(&entry.key), load(&entry.count));
         let side = match key >> 32 & 1 {
@@ -288,7 +304,7 @@ fn totals(layout: &Layout) -> Statistics {
     Statistics {
         smc_d: Traffic(smc_d.each_ref().map(load)),
         smc_r: Traffic(smc_r.each_ref().map(load)),
-        tcp: totals.tcp.each_ref().map(load),
+        tcp,
         fallbacks: fallbacks.collect(),
         handshake_errors: totals.handshake_errors.each_ref().map(load),
         messages: totals.messages.each_ref().map(load),

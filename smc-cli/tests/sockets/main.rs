@@ -7,6 +7,7 @@ mod common;
 mod child;
 mod decode_live;
 mod devices;
+mod metrics;
 mod net;
 mod perf;
 mod policy;

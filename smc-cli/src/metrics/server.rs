@@ -1,0 +1,165 @@
+//! A server for those who collect metrics: bounded in connections, time and memory, whoever asks.
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Mutex;
+use tokio::task::{AbortHandle, spawn_blocking};
+use tokio::time::{interval, sleep, timeout};
+
+use super::http::{self, Asked};
+use super::sums::Sums;
+use super::text;
+use crate::cli::MetricsArguments;
+use crate::net::problem;
+use crate::output::Failure;
+
+/// Most connections at a time; for a further one, the oldest is closed.
+const CONNECTIONS: usize = 32;
+/// How long a request may take to come.
+const REQUEST: Duration = Duration::from_secs(5);
+/// How long an answer may take to go.
+const ANSWER: Duration = Duration::from_secs(10);
+/// How long, and for how many bytes, the peer's end is waited for behind an answer.
+const REST: (Duration, u64) = (Duration::from_secs(1), 1 << 16);
+/// Figures of this age are as good as new ones: requests in a flood cost no more.
+const FRESH: Duration = Duration::from_millis(100);
+/// Pause after a connection could not be accepted: descriptors may be given back meanwhile.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// The sums, and when they were made.
+struct Collector {
+    sums: Sums,
+    at: Option<Instant>,
+}
+
+type Shared = Arc<Mutex<Collector>>;
+
+/// Answers requests until a signal ends it.
+pub(super) fn run(
+    address: SocketAddr,
+    arguments: &MetricsArguments,
+    stderr: &mut dyn Write,
+) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(2)
+        .build()
+        .map_err(|error| problem("metrics", &error))?;
+    let outcome = runtime.block_on(serve(address, arguments, stderr));
+    runtime.shutdown_background();
+    outcome
+}
+
+async fn serve(
+    address: SocketAddr,
+    arguments: &MetricsArguments,
+    stderr: &mut dyn Write,
+) -> Result<(), Failure> {
+    let of_signal = |kind| signal(kind).map_err(|error| problem("metrics", &error));
+    let mut interrupted = of_signal(SignalKind::interrupt())?;
+    let mut terminated = of_signal(SignalKind::terminate())?;
+    let shown = address.to_string();
+    let unusable = |error: io::Error| problem(&shown, &error);
+    let listener = TcpListener::bind(address).await.map_err(unusable)?;
+    if arguments.verbose {
+        let here = listener.local_addr().map_err(unusable)?;
+        // A closed error stream keeps nothing from being served.
+        let _ = writeln!(stderr, "smcx: metrics: http://{here}/metrics");
+    }
+    let shared = Arc::new(Mutex::new(Collector {
+        sums: Sums::new(super::own_user()),
+        at: None,
+    }));
+    let mut sample = interval(Duration::from_secs(arguments.sample));
+    let mut connections: VecDeque<AbortHandle> = VecDeque::new();
+    loop {
+        tokio::select! {
+            _ = interrupted.recv() => return Ok(()),
+            _ = terminated.recv() => return Ok(()),
+            _ = sample.tick() => {
+                // Otherwise they are being read. Whoever asks gets what is wrong.
+                if let Ok(mut collector) = shared.clone().try_lock_owned() {
+                    spawn_blocking(move || drop(collector.read()));
+                }
+            }
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => {
+                    connections.retain(|at| !at.is_finished());
+                    if connections.len() >= CONNECTIONS
+                        && let Some(oldest) = connections.pop_front()
+                    {
+                        oldest.abort();
+                    }
+                    let task = tokio::spawn(connection(stream, shared.clone()));
+                    connections.push_back(task.abort_handle());
+                }
+                Err(_) => sleep(PAUSE).await,
+            },
+        }
+    }
+}
+
+impl Collector {
+    /// The text of the metrics, which are read anew unless that was done just before.
+    fn read(&mut self) -> Result<String, String> {
+        if self.at.is_none_or(|at| at.elapsed() >= FRESH) {
+            let seen = super::seen().map_err(|failure| failure.to_string())?;
+            self.sums.observe(&seen, smc_view::started);
+            self.at = Some(Instant::now());
+        }
+        Ok(text::of(&self.sums))
+    }
+}
+
+async fn connection(mut stream: TcpStream, shared: Shared) {
+    // Peers that go away have no answer.
+    let _ = converse(&mut stream, shared).await;
+}
+
+async fn converse(stream: &mut TcpStream, shared: Shared) -> io::Result<()> {
+    let asked = match timeout(REQUEST, request(stream)).await {
+        Ok(asked) => asked?,
+        Err(_) => Asked::Refused("408 Request Timeout", ""),
+    };
+    // One at a time reads what processes publish; a connection that is closed waits no more.
+    let answer = match asked {
+        Asked::Metrics { .. } => {
+            let mut collector = shared.lock_owned().await;
+            let answered = spawn_blocking(move || http::answer(asked, || collector.read()));
+            answered.await.map_err(io::Error::other)?
+        }
+        other => http::answer(other, || Err(String::new())),
+    };
+    let written = timeout(ANSWER, stream.write_all(answer.as_bytes()));
+    written.await.map_err(|_| io::ErrorKind::TimedOut)??;
+    stream.shutdown().await?;
+    // What still comes would reset the connection, with the answer in it.
+    let (time, bytes) = REST;
+    let mut rest = stream.take(bytes);
+    let mut sink = tokio::io::sink();
+    let _ = timeout(time, tokio::io::copy(&mut rest, &mut sink)).await;
+    Ok(())
+}
+
+async fn request(stream: &mut TcpStream) -> io::Result<Asked> {
+    let mut head = Vec::new();
+    let mut part = [0; 1024];
+    while !http::is_whole(&head) {
+        if head.len() >= http::HEAD {
+            return Ok(Asked::Refused("431 Request Header Fields Too Large", ""));
+        }
+        let length = stream.read(&mut part).await?;
+        if length == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        head.extend_from_slice(part.get(..length).unwrap_or_default());
+    }
+    Ok(http::asked(&head))
+}
