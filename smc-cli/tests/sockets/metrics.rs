@@ -531,7 +531,7 @@ fn the_dashboard_asks_for_metrics_and_labels_that_there_are() {
         }
         for part in query.split('{').skip(1) {
             for matcher in part.split('}').next().unwrap().split(',') {
-                let label = words(matcher).next().unwrap();
+                let label = words(matcher.trim()).next().unwrap();
                 assert!(labels.contains(label), "{label}: {query}");
             }
         }
