@@ -4,6 +4,8 @@ mod demo;
 #[cfg(target_os = "linux")]
 mod devices;
 #[cfg(target_os = "linux")]
+mod links;
+#[cfg(target_os = "linux")]
 mod metrics;
 #[cfg(target_os = "linux")]
 mod net;
@@ -33,13 +35,15 @@ pub use demo::{DEFAULT_BYTES, DemoArguments};
 #[cfg(target_os = "linux")]
 pub use devices::{DevicesArguments, PolicyArgument};
 #[cfg(target_os = "linux")]
+pub use links::{InfoArguments, LinksArguments};
+#[cfg(target_os = "linux")]
 pub use metrics::MetricsArguments;
 #[cfg(target_os = "linux")]
 pub use net::{ConnectArguments, ListenArguments, Transport, WhyArguments};
 #[cfg(target_os = "linux")]
 pub use perf::PerfArguments;
 #[cfg(target_os = "linux")]
-pub use policy::{PolicyCheckArguments, PolicyCommand};
+pub use policy::{PolicyCheckArguments, PolicyCommand, PolicyLearnArguments};
 #[cfg(target_os = "linux")]
 pub use proxy::ProxyArguments;
 #[cfg(target_os = "linux")]
@@ -72,11 +76,13 @@ pub use values::{Percentages, Seeds};
         smcx perf --server, smcx perf --client HOST   and between two hosts\n  \
         smcx proxy 6380 db.example:6379    TCP here, SMC to there\n  \
         smcx ss                            connections of all programs, with their processes\n  \
+        smcx links                         their link groups and links\n  \
         smcx stats                         what they have counted\n  \
         smcx metrics --listen 9137         the same for Prometheus, over HTTP\n  \
         smcx devices                       what could carry SMC here, and why not\n  \
         smcx why localhost 5000            would a connection use SMC, and if not, why\n  \
         smcx policy check policy.toml      what a policy says, line by line\n  \
+        smcx policy learn                  a policy proposed by what programs do\n  \
         smcx completions bash              completion script for a shell"
 )]
 pub struct Cli {
@@ -260,7 +266,7 @@ pub enum Command {
         smcx proxy :8080 web.example:80 -v                      a line for each connection"
     )]
     Proxy(ProxyArguments),
-    /// Explain policies: the files that define which connections may use SMC.
+    /// Explain and propose policies: the files that define which connections may use SMC.
     #[cfg(target_os = "linux")]
     #[command(subcommand, arg_required_else_help = true)]
     Policy(PolicyCommand),
@@ -284,6 +290,7 @@ pub enum Command {
     #[cfg(target_os = "linux")]
     #[command(after_help = "Examples:\n  \
         smcx devices                                           for people\n  \
+        smcx devices -d                                        as smcr device and smcd device\n  \
         smcx devices --json | jq '.rnics[].ports[] | select(.usable).gids'")]
     Devices(DevicesArguments),
     /// List connections over SMC: of programs with smc-sockets or under "smcx run", and of
@@ -302,6 +309,26 @@ pub enum Command {
         smcx ss -dD -W                     cursors, GIDs and tokens of SMC-D\n  \
         smcx ss --json | jq -r 'select(.mode == \"TCP\") | .why'")]
     Ss(SsArguments),
+    /// List link groups of programs, and the links of SMC-R: state, device, connections.
+    ///
+    /// Columns are those of smcd linkgroup, smcr linkgroup and its link-show, and the process
+    /// and its program come last. Programs of this user are shown, and to root those of all.
+    /// Link groups of the kernel's own SMC are not: smcr and smcd list those.
+    #[cfg(target_os = "linux")]
+    #[command(after_help = "Examples:\n  \
+        smcx links                         link groups, and links of SMC-R\n  \
+        smcx links -R -dd                  all that is known of those over RDMA\n  \
+        smcx links --json | jq 'select(.links[]?.state != \"LINK_ACTIVE\")'")]
+    Links(LinksArguments),
+    /// Show what SMC is on this machine: versions, features, EIDs, hardware, the kernel's settings.
+    ///
+    /// Rows are those of smcr info and smcd info, for programs with smc-sockets or under "smcx
+    /// run" as this command is built; n/a is what there is not.
+    #[cfg(target_os = "linux")]
+    #[command(after_help = "Examples:\n  \
+        smcx info                          for people\n  \
+        smcx info --json | jq .roce        versions of SMC-R that a port here serves")]
+    Info(InfoArguments),
     /// Show what the running programs have counted over SMC: connections, bytes, sizes.
     ///
     /// The sum of all processes of this user, or to root of all users, for as long as each

@@ -2,6 +2,7 @@
 
 mod facts;
 mod report;
+mod table;
 
 use std::io::Write;
 
@@ -18,6 +19,17 @@ pub fn run(arguments: &DevicesArguments, stdout: &mut dyn Write) -> Result<(), F
     let policy = policy::load(&arguments.policy)?;
     let devices = Devices::of(&arguments.sysfs, &policy)
         .map_err(|error| Failure::Problem(format!("devices: {error}")))?;
+    if arguments.details {
+        let groups = crate::links::all()?;
+        match arguments.json {
+            true => {
+                let object = table::object(&devices, &arguments.sysfs, &groups);
+                writeln!(stdout, "{object}")?;
+            }
+            false => table::write(&devices, &arguments.sysfs, &groups, stdout)?,
+        }
+        return Ok(());
+    }
     if arguments.json {
         let line =
             serde_json::to_string(&devices).map_err(|error| Failure::Output(error.into()))?;

@@ -21,9 +21,15 @@ pub mod demo;
 pub mod devices;
 #[doc(hidden)]
 pub mod generate;
+#[cfg(target_os = "linux")]
+#[doc(hidden)]
+pub mod info;
 #[doc(hidden)]
 #[cfg(target_os = "linux")]
 pub mod launch;
+#[cfg(target_os = "linux")]
+#[doc(hidden)]
+pub mod links;
 #[cfg(target_os = "linux")]
 #[doc(hidden)]
 pub mod metrics;
@@ -104,6 +110,10 @@ where
         #[cfg(target_os = "linux")]
         Some(Command::Stats(arguments)) => stats::run(&arguments, stdout),
         #[cfg(target_os = "linux")]
+        Some(Command::Links(arguments)) => links::run(&arguments, stdout),
+        #[cfg(target_os = "linux")]
+        Some(Command::Info(arguments)) => info::run(&arguments, stdout),
+        #[cfg(target_os = "linux")]
         Some(Command::Metrics(arguments)) => metrics::run(&arguments, stdout, stderr),
         #[cfg(target_os = "linux")]
         Some(Command::Why(arguments)) => why::run(&arguments, stdout),
@@ -118,6 +128,10 @@ where
         #[cfg(target_os = "linux")]
         Some(Command::Policy(cli::PolicyCommand::Check(arguments))) => {
             policy::check::run(&arguments, stdout)
+        }
+        #[cfg(target_os = "linux")]
+        Some(Command::Policy(cli::PolicyCommand::Learn(arguments))) => {
+            policy::learn::run(&arguments, stdout)
         }
         Some(Command::Generate(what)) => generate::run(&what, cli::command(), stdout),
         None => demo::run(&DemoArguments::default(), screen, stdout),

@@ -2,6 +2,8 @@
 
 #[doc(hidden)]
 pub mod check;
+#[doc(hidden)]
+pub mod learn;
 
 use std::io::Write;
 

@@ -92,6 +92,17 @@ const OF_COMMANDS: &[(&str, &[Status])] = &[
         ],
     ),
     (
+        "policy learn",
+        &[
+            ("0", "there is a proposal"),
+            (
+                "1",
+                "nothing was seen that a proposal could be made of, or /proc cannot be read",
+            ),
+            USAGE,
+        ],
+    ),
+    (
         "proxy",
         &[
             (

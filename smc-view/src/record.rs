@@ -282,7 +282,7 @@ pub struct Progress {
 /// A link group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct GroupRecord {
-    /// Its number, unique in the process while the group lasts.
+    /// Its number, unique in its stack while the group lasts.
     pub number: u64,
     /// SMC-D or SMC-R.
     pub technology: Technology,
@@ -374,10 +374,12 @@ impl GroupRecord {
 /// A link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LinkRecord {
-    /// Its number, unique in the process while the link lasts.
+    /// Its number, unique in its stack while the link lasts.
     pub number: u64,
     /// The number of its group.
     pub group: u64,
+    /// Number of its stack in the process.
+    pub stack: u32,
     /// Its number in the group, the same at both ends.
     pub link: u8,
     /// Whether connections may use it.
@@ -399,7 +401,8 @@ pub struct LinkRecord {
 impl LinkRecord {
     pub(crate) fn encode(&self) -> [u64; LINK_WORDS] {
         let flags = u8::from(self.active) | u8::from(self.asymmetric) << 1;
-        let bytes = [1, self.link, flags, self.port, 0, 0, 0, 0];
+        let [s0, s1, s2, s3] = self.stack.to_ne_bytes();
+        let bytes = [1, self.link, flags, self.port, s0, s1, s2, s3];
         let (device, interface) = (name_words(self.device), name_words(self.interface));
         let (gid, peer) = (byte_words(self.gid), byte_words(self.peer_gid));
         let mut words = [0; LINK_WORDS];
@@ -424,10 +427,11 @@ impl LinkRecord {
 
     pub(crate) fn decode(words: &[u64; LINK_WORDS]) -> Option<Self> {
         let [first, number, group, d0, d1, i0, i1, g0, g1, p0, p1, ..] = *words;
-        let [used, link, flags, port, ..] = first.to_ne_bytes();
+        let [used, link, flags, port, stack @ ..] = first.to_ne_bytes();
         (used != 0).then_some(Self {
             number,
             group,
+            stack: u32::from_ne_bytes(stack),
             link,
             active: flags & 1 != 0,
             asymmetric: flags & 2 != 0,

@@ -146,6 +146,7 @@ fn groups_links_stacks_and_sentences_are_read() {
         pnet: Name::of("NET1"),
     };
     let link = LinkRecord {
+        stack: 0x0102_0304,
         number: 9,
         group: 5,
         link: 1,

@@ -16,6 +16,10 @@ pub struct PolicyArgument {
 /// Arguments of `devices`.
 #[derive(Args, Debug)]
 pub struct DevicesArguments {
+    /// The tables of smcr device and smcd device: places on the bus, and how many links and link
+    /// groups of programs use each.
+    #[arg(short, long)]
+    pub details: bool,
     /// One JSON object.
     #[arg(long)]
     pub json: bool,

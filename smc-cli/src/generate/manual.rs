@@ -147,7 +147,7 @@ fn environment(path: &str, roff: &mut Roff) {
         "" => vec![policy, colours],
         "demo" | "sim" | "top" => vec![colours],
         "run" => vec![policy],
-        "connect" | "listen" | "perf" | "proxy" | "why" | "devices" => vec![policy],
+        "connect" | "listen" | "perf" | "proxy" | "why" | "devices" | "info" => vec![policy],
         _ => return,
     };
     if path == "run" {

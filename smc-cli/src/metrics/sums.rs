@@ -46,7 +46,7 @@ pub struct Levels {
     pub hidden: u64,
 }
 
-/// Whose numbers they are; `None` for users beyond the first [`USERS`].
+/// Whose numbers they are; `None` for users beyond the first 256.
 pub type User = Option<u32>;
 
 /// The sums, and what they are made of.

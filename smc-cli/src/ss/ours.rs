@@ -71,7 +71,9 @@ fn details(at: &Connection, counted: &Counted) -> Details {
 }
 
 fn link(links: &[LinkRecord], at: &Connection) -> Option<Link> {
-    let of = |link: &&LinkRecord| Some(link.group) == at.group && link.link == at.link;
+    let of = |link: &&LinkRecord| {
+        (Some(link.group), link.stack, link.link) == (at.group, at.stack, at.link)
+    };
     let link = links.iter().find(of)?;
     Some(Link {
         is_server: at.role == Role::Server,

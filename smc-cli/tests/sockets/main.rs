@@ -7,6 +7,7 @@ mod common;
 mod child;
 mod decode_live;
 mod devices;
+mod links;
 mod metrics;
 mod net;
 mod perf;

@@ -149,6 +149,7 @@ impl State {
         let record = LinkRecord {
             number: viewing::number_of_link(link),
             group: viewing::number_of_group(status.group),
+            stack: self.published.stack.as_ref().map_or(0, StackRow::number),
             link: status.number.0,
             active: status.active,
             asymmetric: status.asymmetric,

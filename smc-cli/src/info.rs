@@ -1,0 +1,176 @@
+//! `smcx info`: what SMC is on this machine, as `smcr info` and `smcd info` show it.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+use serde_json::{Value, json};
+use smc_sockets::policy::Transport;
+use smc_sockets::{Policy, SharedMemory};
+
+use crate::cli::InfoArguments;
+use crate::devices::Devices;
+use crate::output::Failure;
+use crate::policy;
+
+/// Most bytes of a setting of the kernel.
+const SETTING: u64 = 256;
+
+/// What is known.
+struct Info {
+    hostname: Option<String>,
+    smcd: Vec<&'static str>,
+    smcr: Vec<&'static str>,
+    seid: Option<String>,
+    ueids: Vec<String>,
+    ism: usize,
+    roce: Vec<&'static str>,
+    /// Settings of the kernel's SMC, if it has one.
+    kernel: Vec<(String, String)>,
+    /// Programs that publish, and their stacks.
+    programs: (usize, usize),
+}
+
+/// Shows what there is.
+///
+/// # Errors
+/// The policy is wrong, the devices or `/proc` cannot be read, or the output cannot be written.
+pub fn run(arguments: &InfoArguments, stdout: &mut dyn Write) -> Result<(), Failure> {
+    let policy = policy::load(&arguments.policy)?;
+    let info = Info::of(&arguments.sysfs, &policy)?;
+    match arguments.json {
+        true => writeln!(stdout, "{}", info.object())?,
+        false => info.text(stdout)?,
+    }
+    Ok(())
+}
+
+impl Info {
+    fn of(root: &Path, policy: &Policy) -> Result<Self, Failure> {
+        let devices = Devices::of(root, policy)
+            .map_err(|error| Failure::Problem(format!("devices: {error}")))?;
+        let found = smc_view::processes()
+            .map_err(|error| Failure::Problem(format!("processes cannot be listed: {error}")))?;
+        let stacks = found.iter().map(|found| found.view.read().stacks.len());
+        let may = |transport| policy.enabled && policy.transports.contains(&transport);
+        let mut roce = Vec::new();
+        for (version, name) in [(1, "v1"), (2, "v2")] {
+            let ports = devices.rnics.iter().flat_map(|rnic| &rnic.ports);
+            if ports
+                .into_iter()
+                .any(|port| port.smc_r_versions.contains(&version))
+            {
+                roce.push(name);
+            }
+        }
+        // Processes of one host know each other by an EID, which version 1 has not.
+        let is_shared = may(Transport::Ism) && SharedMemory::probe().is_ok();
+        let is_rdma = may(Transport::Verbs) && cfg!(feature = "rdma");
+        let text = |eid: &smc_proto::wire::types::Eid| eid.to_string().trim_end().to_owned();
+        Ok(Self {
+            hostname: setting(Path::new("/proc/sys/kernel/hostname")),
+            smcd: if is_shared { vec!["v2"] } else { Vec::new() },
+            smcr: if is_rdma {
+                vec!["v1", "v2"]
+            } else {
+                Vec::new()
+            },
+            seid: policy.system_eid.as_ref().map(text),
+            ueids: policy.ueids.iter().map(text).collect(),
+            ism: devices.ism.len(),
+            roce,
+            kernel: kernel().unwrap_or_default(),
+            programs: (found.len(), stacks.sum()),
+        })
+    }
+
+    fn text(&self, out: &mut dyn Write) -> io::Result<()> {
+        let (programs, stacks) = self.programs;
+        let ism = match self.ism {
+            0 => Vec::new(),
+            _ => vec!["v2"],
+        };
+        writeln!(out, "Capabilities of programs")?;
+        writeln!(out, "SMC Version:      2.1")?;
+        writeln!(
+            out,
+            "SMC Hostname:     {}",
+            or_unknown(self.hostname.as_deref())
+        )?;
+        writeln!(out, "SMC-D Features:   {}", joined(&self.smcd))?;
+        writeln!(out, "SMC-R Features:   {}", joined(&self.smcr))?;
+        writeln!(out, "Programs:         {programs}")?;
+        writeln!(out, "Stacks:           {stacks}")?;
+        writeln!(out, "\nHardware Capabilities")?;
+        writeln!(
+            out,
+            "SEID:             {}",
+            or_unknown(self.seid.as_deref())
+        )?;
+        writeln!(out, "UEID:             {}", joined(&self.ueids))?;
+        writeln!(out, "ISM:              {}", joined(&ism))?;
+        writeln!(out, "RoCE:             {}", joined(&self.roce))?;
+        writeln!(out, "\nKernel (AF_SMC)")?;
+        if self.kernel.is_empty() {
+            writeln!(out, "no SMC in the kernel, or its module is not loaded")?;
+        }
+        for (name, value) in &self.kernel {
+            writeln!(out, "{:<28} {value}", format!("net.smc.{name}:"))?;
+        }
+        Ok(())
+    }
+
+    fn object(&self) -> Value {
+        let (programs, stacks) = self.programs;
+        let kernel = self.kernel.iter().cloned();
+        let kernel = kernel.map(|(name, value)| (name, Value::from(value)));
+        let kernel: serde_json::Map<_, _> = kernel.collect();
+        json!({
+            "version": "2.1",
+            "hostname": self.hostname,
+            "smcd": self.smcd,
+            "smcr": self.smcr,
+            "programs": programs,
+            "stacks": stacks,
+            "seid": self.seid,
+            "ueids": self.ueids,
+            "ism_functions": self.ism,
+            "roce": self.roce,
+            "kernel": if kernel.is_empty() { Value::Null } else { kernel.into() },
+        })
+    }
+}
+
+fn or_unknown(text: Option<&str>) -> &str {
+    text.unwrap_or("n/a")
+}
+
+fn joined<T: AsRef<str>>(all: &[T]) -> String {
+    let all: Vec<&str> = all.iter().map(AsRef::as_ref).collect();
+    match all.is_empty() {
+        true => "n/a".to_owned(),
+        false => all.join(" "),
+    }
+}
+
+/// The first line of a file of the kernel.
+fn setting(path: &Path) -> Option<String> {
+    let mut text = String::new();
+    let file = fs::File::open(path).ok()?;
+    file.take(SETTING).read_to_string(&mut text).ok()?;
+    let line = text.lines().next().unwrap_or_default();
+    Some(smc_view::printable(line.as_bytes()))
+}
+
+/// Settings of the kernel's SMC, by their names.
+fn kernel() -> Option<Vec<(String, String)>> {
+    let entries = fs::read_dir("/proc/sys/net/smc").ok()?;
+    let all = entries.filter_map(|entry| {
+        let entry = entry.ok()?;
+        let name = entry.file_name().into_string().ok()?;
+        Some((name, setting(&entry.path())?))
+    });
+    let mut all: Vec<_> = all.collect();
+    all.sort();
+    Some(all)
+}

@@ -1,0 +1,94 @@
+//! `smcx links`: link groups of programs, and the links of SMC-R.
+
+pub mod group;
+pub mod text;
+
+use std::io::Write;
+
+use serde_json::{Value, json};
+use smc_view::Technology;
+
+use crate::cli::LinksArguments;
+use crate::output::Failure;
+use group::Group;
+
+/// Shows the link groups.
+///
+/// # Errors
+/// `/proc` cannot be read, or the output cannot be written.
+pub fn run(arguments: &LinksArguments, stdout: &mut dyn Write) -> Result<(), Failure> {
+    let mut groups = all()?;
+    groups.retain(|group| match group.record.technology {
+        Technology::SmcR => !arguments.smcd,
+        _ => !arguments.smcr,
+    });
+    if arguments.json {
+        for group in &groups {
+            writeln!(stdout, "{}", object(group))?;
+        }
+        return Ok(());
+    }
+    text::write(&groups, arguments.details, stdout)?;
+    Ok(())
+}
+
+/// The link groups of all processes that this one may look into.
+pub(crate) fn all() -> Result<Vec<Group>, Failure> {
+    let found = smc_view::processes()
+        .map_err(|error| Failure::Problem(format!("processes cannot be listed: {error}")))?;
+    let groups = found.iter().flat_map(|found| {
+        let owner = (found.process, found.program.clone());
+        group::of(&owner, &found.view.read())
+    });
+    Ok(groups.collect())
+}
+
+fn object(group: &Group) -> Value {
+    let record = &group.record;
+    let links = group.links.iter().map(|link| {
+        let at = &link.record;
+        json!({
+            "link": at.link,
+            "state": link.state(),
+            "connections": link.connections,
+            "interface": at.interface.to_string(),
+            "device": at.device.to_string(),
+            "port": at.port,
+            "gid": group::gid(at.gid),
+            "peer_gid": group::gid(at.peer_gid),
+        })
+    });
+    let links: Vec<_> = links.collect();
+    let mut object = json!({
+        "group": record.number,
+        "technology": group.technology(),
+        "role": group.role(),
+        "version": record.version,
+        "release": record.release,
+        "vlan": record.vlan,
+        "pnet_id": record.pnet.to_string(),
+        "connections": group.connections,
+        "max_connections": record.max_connections,
+        "send_buffers": group.send_buffers,
+        "receive_buffers": group.receive_buffers,
+        "process": group.owner.0,
+        "program": group.owner.1,
+    });
+    let Some(map) = object.as_object_mut() else {
+        return object;
+    };
+    match record.technology {
+        Technology::SmcR => {
+            map.insert("type".into(), json!(group.kind()));
+            map.insert("direct".into(), json!(record.direct));
+            map.insert("max_links".into(), json!(record.max_links));
+            map.insert("links".into(), json!(links));
+        }
+        _ => {
+            let (own, peer) = record.gids;
+            map.insert("gid".into(), json!(format!("{own:016x}")));
+            map.insert("peer_gid".into(), json!(format!("{peer:016x}")));
+        }
+    }
+    object
+}

@@ -1,0 +1,133 @@
+//! A link group with its links and what its connections take.
+
+use std::net::Ipv6Addr;
+
+use smc_view::{Connection, GroupRecord, LinkRecord, Role, Snapshot, Technology, state};
+
+/// A link group of a process.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Group {
+    /// What the process publishes of it.
+    pub record: GroupRecord,
+    /// Its links, by their numbers.
+    pub links: Vec<Link>,
+    /// Connections that it carries.
+    pub connections: u64,
+    /// Bytes of their send buffers.
+    pub send_buffers: u64,
+    /// Bytes of the buffers that the peer writes to.
+    pub receive_buffers: u64,
+    /// The process and the name of its program.
+    pub owner: (u32, String),
+}
+
+/// A link of a group.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Link {
+    /// What the process publishes of it.
+    pub record: LinkRecord,
+    /// Connections that write over it.
+    pub connections: u64,
+}
+
+/// The link groups of a process.
+#[must_use]
+pub fn of(owner: &(u32, String), snapshot: &Snapshot) -> Vec<Group> {
+    let groups = snapshot.groups.iter().map(|record| {
+        let mut group = Group {
+            record: *record,
+            links: Vec::new(),
+            connections: 0,
+            send_buffers: 0,
+            receive_buffers: 0,
+            owner: owner.clone(),
+        };
+        let carried = |at: &&Connection| {
+            (at.group, at.stack) == (Some(record.number), record.stack)
+                && at.technology == record.technology
+                && at.state != state::CLOSED
+        };
+        let all = snapshot
+            .connections
+            .iter()
+            .map(|(connection, _)| connection);
+        let carried: Vec<_> = all.filter(carried).collect();
+        for at in &carried {
+            group.connections += 1;
+            group.send_buffers += u64::from(at.send_buffer);
+            group.receive_buffers += u64::from(at.receive_buffer);
+        }
+        let links = snapshot.links.iter();
+        let links = links.filter(|link| (link.group, link.stack) == (record.number, record.stack));
+        group.links = links
+            .map(|link| Link {
+                record: *link,
+                connections: carried.iter().filter(|at| at.link == link.link).count() as u64,
+            })
+            .collect();
+        group.links.sort_by_key(|link| link.record.link);
+        group
+    });
+    groups.collect()
+}
+
+impl Group {
+    /// The number by which `smcx ss` names it, too.
+    #[must_use]
+    pub const fn id(&self) -> u32 {
+        self.record.number as u32
+    }
+
+    /// The technology, as `mode` of `smcx ss` has it.
+    #[must_use]
+    pub const fn technology(&self) -> &'static str {
+        match self.record.technology {
+            Technology::SmcR => "SMCR",
+            _ => "SMCD",
+        }
+    }
+
+    /// The role of this side.
+    #[must_use]
+    pub const fn role(&self) -> &'static str {
+        match self.record.role {
+            Role::Server => "SERV",
+            _ => "CLNT",
+        }
+    }
+
+    /// The kind of a group of SMC-R, by its links: which side has one RNIC for two links.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        let mut active = self.links.iter().filter(|link| link.record.active);
+        let (Some(first), Some(second)) = (active.next(), active.next()) else {
+            return match self.links.iter().any(|link| link.record.active) {
+                true => "SINGLE",
+                false => "NONE",
+            };
+        };
+        let (first, second) = (&first.record, &second.record);
+        match (first.gid == second.gid, first.peer_gid == second.peer_gid) {
+            (true, _) => "ASYML",
+            (_, true) => "ASYMP",
+            _ => "SYM",
+        }
+    }
+}
+
+impl Link {
+    /// The state, as the kernel names it.
+    #[must_use]
+    pub const fn state(&self) -> &'static str {
+        match self.record.active {
+            true => "LINK_ACTIVE",
+            false => "LINK_INACTIVE",
+        }
+    }
+}
+
+/// A GID in the form of an address.
+#[must_use]
+pub fn gid(of: [u8; 16]) -> String {
+    Ipv6Addr::from(of).to_string()
+}

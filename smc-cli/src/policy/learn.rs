@@ -1,0 +1,54 @@
+//! `smcx policy learn`: a policy proposed by what running programs do.
+
+pub mod proposal;
+pub mod seen;
+
+use std::io::Write;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::cli::PolicyLearnArguments;
+use crate::output::Failure;
+use seen::{Observed, Seen, Threshold};
+
+/// Time between two looks.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Looks at programs for a while, and writes the proposal.
+///
+/// # Errors
+/// `/proc` cannot be read, there is nothing to propose, or the output cannot be written.
+pub fn run(arguments: &PolicyLearnArguments, stdout: &mut dyn Write) -> Result<(), Failure> {
+    let users = match arguments.user.is_empty() {
+        true => vec![rustix::process::geteuid().as_raw()],
+        false => arguments.user.clone(),
+    };
+    let end = Instant::now() + Duration::from_secs(arguments.seconds);
+    let mut observed = Observed::default();
+    loop {
+        let found = smc_view::processes()
+            .map_err(|error| Failure::Problem(format!("processes cannot be listed: {error}")))?;
+        let wanted = found.iter().filter(|found| users.contains(&found.user));
+        let seen: Vec<_> = wanted.flat_map(Seen::all).collect();
+        observed.add(&seen);
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            break;
+        }
+        thread::sleep(left.min(PAUSE));
+    }
+    let threshold = Threshold {
+        bytes: arguments.bytes,
+        calls: arguments.calls,
+    };
+    let proposal = proposal::of(&observed.ends(threshold), threshold);
+    let Some(proposal) = proposal else {
+        return Err(Failure::Problem(
+            "nothing to propose: no connection over SMC for which it pays, and none that ended \
+             at TCP after a handshake; look longer with --for"
+                .to_owned(),
+        ));
+    };
+    stdout.write_all(proposal.as_bytes())?;
+    Ok(())
+}

@@ -1,0 +1,305 @@
+//! `smcx links`, `smcx info` and `smcx devices -d`.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::unix::fs::symlink;
+
+use serde_json::Value;
+use smc_sockets::{SmcListener, SmcStream, Stack};
+use smc_view::{
+    Connection, Counted, GroupRecord, LinkRecord, Name, Role, Snapshot, Technology, state,
+};
+use smcx::links::group::{self, Group};
+use smcx::links::text;
+
+use crate::common::{scratch, smcx};
+
+fn connection(group: u64, link: u8) -> (Connection, Counted) {
+    let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+    let connection = Connection {
+        state: state::ACTIVE,
+        technology: Technology::SmcR,
+        group: Some(group),
+        link,
+        send_buffer: 1000,
+        receive_buffer: 65_536,
+        ..Connection::new(any, any)
+    };
+    (connection, Counted::default())
+}
+
+fn link(number: u64, link: u8, active: bool, gids: [u8; 2]) -> LinkRecord {
+    LinkRecord {
+        number,
+        group: 1 << 32 | 5,
+        link,
+        active,
+        port: 1,
+        device: Name::of("mlx5_0"),
+        interface: Name::of("eth0"),
+        gid: [gids[0]; 16],
+        peer_gid: [gids[1]; 16],
+        ..LinkRecord::default()
+    }
+}
+
+/// A group of SMC-R with two links and three connections beside a closed one; one of SMC-D whose
+/// number is the same but for its generation; and what has the same numbers in another stack.
+fn snapshot() -> Snapshot {
+    let number = 1 << 32 | 5;
+    let group = GroupRecord {
+        number,
+        technology: Technology::SmcR,
+        role: Role::Server,
+        version: 2,
+        release: 1,
+        max_links: 2,
+        direct: true,
+        vlan: 0x64,
+        pnet: Name::of("NET1"),
+        ..GroupRecord::default()
+    };
+    let smcd = GroupRecord {
+        number: 5,
+        technology: Technology::SmcD,
+        ..GroupRecord::default()
+    };
+    let mut closed = connection(number, 1);
+    closed.0.state = state::CLOSED;
+    let mut of_another_stack = connection(number, 1);
+    of_another_stack.0.stack = 2;
+    Snapshot {
+        groups: vec![smcd, group],
+        links: vec![
+            link(2, 2, true, [2, 4]),
+            link(1, 1, true, [1, 3]),
+            LinkRecord {
+                stack: 2,
+                ..link(1, 1, false, [1, 3])
+            },
+        ],
+        connections: vec![
+            connection(number, 1),
+            connection(number, 2),
+            connection(number, 1),
+            closed,
+            of_another_stack,
+        ],
+        ..Snapshot::default()
+    }
+}
+
+fn groups(snapshot: &Snapshot) -> Vec<Group> {
+    group::of(&(4242, "redis-server".to_owned()), snapshot)
+}
+
+fn shown(groups: &[Group], details: u8) -> String {
+    let mut out = Vec::new();
+    text::write(groups, details, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn groups_and_links_have_the_columns_of_smc_tools() {
+    let groups = groups(&snapshot());
+    assert_eq!(
+        shown(&groups, 0),
+        "SMC-D link groups\n\
+         LG-ID    VLAN  #Conns  PNET-ID          Process\n\
+         00000005  0x0       0                   4242/redis-server\n\
+         \n\
+         SMC-R link groups\n\
+         LG-ID    LG-Role  LG-Type  VLAN  #Conns  PNET-ID          Process\n\
+         00000005 SERV     SYM      0x64       3  NET1             4242/redis-server\n\
+         \n\
+         SMC-R links\n\
+         LG-ID    LG-Role  LG-Type  Net-Dev         Link-State      #Conns  Process\n\
+         00000005 SERV     SYM      eth0            LINK_ACTIVE          2  4242/redis-server\n\
+         00000005 SERV     SYM      eth0            LINK_ACTIVE          1  4242/redis-server\n"
+    );
+    let details = shown(&groups[1..], 2);
+    for expected in [
+        "LG-ID    : 00000005\nProcess  : 4242/redis-server\nLG-Role  : SERV\nLG-Type  : SYM\n\
+         VLAN     : 64\nPNET-ID  : NET1\nVersion  : 2\nPeer-Rel : 1\nPeer-Host: n/a\n\
+         Peer-OS  : n/a\nDirect   : Yes\nEID      : n/a\n#Conns   : 3\nSndbuf   : 3000 B\n\
+         RMB      : 196608 B\n",
+        "LG-ID    LG-Role  LG-Type  Net-Dev         Link-State      #Conns  \
+         Link-UID  Peer-UID  IB-Dev    IB-P  Local-GID                                 \
+         Peer-GID                                  Process\n",
+        "00000005 SERV     SYM      eth0            LINK_ACTIVE          2  \
+         n/a       n/a       mlx5_0       1  101:101:101:101:101:101:101:101           \
+         303:303:303:303:303:303:303:303           4242/redis-server\n",
+    ] {
+        assert!(details.contains(expected), "{details}\nlacks\n{expected}");
+    }
+    let details = shown(&groups[..1], 1);
+    assert!(
+        details.contains("\nDMB      : 0 B\n") && !details.contains("LG-Role"),
+        "{details}"
+    );
+    assert_eq!(shown(&[], 0), "no link group\n");
+}
+
+#[test]
+fn the_kind_of_a_group_is_that_of_its_usable_links() {
+    let of = |links: &[LinkRecord]| {
+        let snapshot = Snapshot {
+            links: links.to_vec(),
+            ..snapshot()
+        };
+        groups(&snapshot)[1].kind()
+    };
+    let (first, second) = (link(1, 1, true, [1, 3]), link(2, 2, true, [2, 4]));
+    assert_eq!(of(&[]), "NONE");
+    assert_eq!(of(&[link(1, 1, false, [1, 3])]), "NONE");
+    assert_eq!(of(&[first]), "SINGLE");
+    assert_eq!(of(&[first, link(2, 2, false, [2, 4])]), "SINGLE");
+    assert_eq!(of(&[first, second]), "SYM");
+    // One RNIC here, one RNIC there.
+    assert_eq!(of(&[first, link(2, 2, true, [1, 4])]), "ASYML");
+    assert_eq!(of(&[first, link(2, 2, true, [2, 3])]), "ASYMP");
+}
+
+#[test]
+fn link_groups_of_programs_are_listed_while_they_last() {
+    let stack = Stack::open().unwrap();
+    let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let listener = SmcListener::on(&stack, tcp).unwrap();
+    let address = listener.local_addr().unwrap();
+    let accepting = std::thread::spawn(move || listener.accept().unwrap().0);
+    let mut near = SmcStream::connect_on(&Stack::open().unwrap(), address).unwrap();
+    let mut far = accepting.join().unwrap();
+    assert!(near.carrier().is_smc(), "{}", near.carrier());
+    near.write_all(&[1]).unwrap();
+    far.read_exact(&mut [0]).unwrap();
+    let outcome = smcx(["links", "--json"]);
+    assert_eq!(outcome.status, 0, "{}", outcome.stderr);
+    let objects = outcome.stdout.lines();
+    let objects = objects.map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let own = objects.filter(|of| of["process"] == std::process::id());
+    let own: Vec<_> = own.filter(|of| of["connections"] == 1).collect();
+    for role in ["SERV", "CLNT"] {
+        let group = own.iter().find(|of| of["role"] == role);
+        let group = group.unwrap_or_else(|| panic!("no {role}: {own:?}"));
+        assert_eq!(group["technology"], "SMCD");
+        assert!(group["receive_buffers"].as_u64().unwrap() > 0, "{group}");
+        assert_ne!(group["gid"], "0000000000000000");
+    }
+    let table = smcx(["links", "-D"]).stdout;
+    assert!(
+        table.starts_with("SMC-D link groups\nLG-ID    VLAN  #Conns"),
+        "{table}"
+    );
+    assert!(!smcx(["links", "-R"]).stdout.contains("SMC-D"));
+    assert_eq!(smcx(["links", "-R", "-D"]).status, 2);
+    assert_eq!(smcx(["links", "-d", "--json"]).status, 2);
+    drop((near, far));
+}
+
+#[test]
+fn info_has_the_rows_of_smc_tools() {
+    let root = scratch("info");
+    fs::write(
+        root.join("policy.toml"),
+        "ueids = [\"BLUE.FABRIC\"]\nsystem-eid = \"IBM-SYSZ-ISMSEID00000000A1B22964\"\n",
+    )
+    .unwrap();
+    let path = |name: &str| root.join(name).display().to_string();
+    let fixed = [
+        "info".to_owned(),
+        "--policy".to_owned(),
+        path("policy.toml"),
+    ];
+    let fixed = fixed.into_iter().chain(["--sysfs".to_owned(), path("")]);
+    let shown = smcx(fixed.clone());
+    assert_eq!((shown.status, shown.stderr.as_str()), (0, ""));
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    for expected in [
+        "SMC Version:      2.1\n",
+        &format!("SMC Hostname:     {}\n", host.trim()),
+        "SMC-D Features:   v2\n",
+        "\nHardware Capabilities\nSEID:             IBM-SYSZ-ISMSEID00000000A1B22964\n\
+         UEID:             BLUE.FABRIC\nISM:              n/a\nRoCE:             n/a\n",
+    ] {
+        assert!(shown.stdout.contains(expected), "{}", shown.stdout);
+    }
+    let json = smcx(fixed.chain(["--json".to_owned()])).stdout;
+    let object: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(object["ueids"], serde_json::json!(["BLUE.FABRIC"]));
+    assert_eq!(object["roce"], serde_json::json!([]));
+}
+
+#[test]
+fn devices_have_the_tables_of_smc_tools() {
+    let root = scratch("devices-d");
+    let put = |path: &str, text: &str| {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    put(
+        "policy.toml",
+        "pnet = [{ id = \"net1\", device = \"mlx5_0\" }]",
+    );
+    let at = |name: &str| format!("class/infiniband/mlx5_0/{name}");
+    put(&at("node_type"), "1: CA\n");
+    put(&at("ports/1/state"), "4: ACTIVE\n");
+    put(&at("ports/1/link_layer"), "Ethernet\n");
+    put(
+        &at("ports/1/gids/1"),
+        "0000:0000:0000:0000:0000:ffff:7f00:0001\n",
+    );
+    put(&at("ports/1/gid_attrs/types/1"), "RoCE v2\n");
+    put(&at("ports/1/gid_attrs/ndevs/1"), "lo\n");
+    for (name, text) in [("device", "0x101e\n"), ("function_id", "0x0000aabb\n")] {
+        put(&format!("bus/pci/devices/0001:00:00.0/{name}"), text);
+    }
+    put("bus/pci/devices/0001:00:00.0/pchid", "0x01c0\n");
+    let device = root.join("bus/pci/devices/0001:00:00.0");
+    symlink(device, root.join(at("device"))).unwrap();
+    for (name, text) in [
+        ("vendor", "0x1014\n"),
+        ("device", "0x04ed\n"),
+        ("pchid", "0x07c1\n"),
+    ] {
+        put(&format!("bus/pci/devices/0000:00:00.0/{name}"), text);
+    }
+    let path = |name: &str| root.join(name).display().to_string();
+    let fixed = [
+        "devices".to_owned(),
+        "-d".to_owned(),
+        "--sysfs".to_owned(),
+        path(""),
+    ];
+    let fixed = fixed
+        .into_iter()
+        .chain(["--policy".to_owned(), path("policy.toml")]);
+    let shown = smcx(fixed.clone());
+    assert_eq!((shown.status, shown.stderr.as_str()), (0, ""));
+    for expected in [
+        concat!(
+            "Net-Dev         IB-Dev   IB-P  IB-State  Type          Crit   ",
+            "FID   PCI-ID        PCHID  #Links  PNET-ID\n",
+            "lo              mlx5_0      1    ACTIVE  RoCE_Express3   No   ",
+            "aabb  0001:00:00.0  01c0        0  *NET1\n"
+        ),
+        "\nFID  Type  PCI-ID        PCHID  InUse  #LGs  PNET-ID\n0000 shm                 ffff   ",
+        "\n0000 ISM   0000:00:00.0  07c1   No        0  \n",
+    ] {
+        assert!(
+            shown.stdout.contains(expected),
+            "{}\nlacks\n{expected}",
+            shown.stdout
+        );
+    }
+    let json = smcx(fixed.chain(["--json".to_owned()])).stdout;
+    let object: Value = serde_json::from_str(&json).unwrap();
+    let port = &object["smcr"][0];
+    assert_eq!(port["type"], "RoCE_Express3");
+    assert_eq!(
+        (&port["critical"], &port["links"]),
+        (&false.into(), &0.into())
+    );
+    assert_eq!(object["smcd"].as_array().unwrap().len(), 2);
+}
