@@ -1,4 +1,4 @@
-//! An end of a connection of either kind, for stories that are the same over both.
+//! An end of a connection of either kind, for scenarios that are the same over both.
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

@@ -11,7 +11,7 @@ pub(crate) mod peer;
 
 pub(crate) mod rnics;
 
-pub(crate) mod stories;
+pub(crate) mod scenarios;
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
@@ -69,7 +69,7 @@ pub(crate) fn pair() -> (SmcStream, SmcStream) {
     (client, server)
 }
 
-/// Octets that look random and tell their place.
+/// Bytes that look random, so that one at a wrong place differs.
 pub(crate) fn octets(len: usize) -> Vec<u8> {
     let mut random = Random::new(0x9e37_79b9_7f4a_7c15);
     (0..len).map(|_| random.next() as u8).collect()

@@ -27,7 +27,7 @@ use smc_transport_ism::shared::pairing::{Call, Outcome, Paired, PairingTimeouts,
 const LONG: Duration = Duration::from_secs(30);
 const NOW: Instant = Instant::from_nanos(1);
 
-pub(crate) fn patience() -> PairingTimeouts {
+pub(crate) fn timeouts() -> PairingTimeouts {
     PairingTimeouts {
         accept: LONG,
         grace: LONG,
@@ -64,7 +64,7 @@ impl Door {
         let device = &self.device;
         let answer = self
             .rendezvous
-            .answer(&tcp, |peer| device.is_joined(peer), &patience());
+            .answer(&tcp, |peer| device.is_joined(peer), &timeouts());
         let outcome = answer.expect("called").finish().unwrap();
         Peer::new(tcp, self.device, outcome)
     }
@@ -89,8 +89,8 @@ impl Peer {
         );
         let socket = rustix::net::socket(family, kind, None).unwrap();
         let device = Device::open().unwrap();
-        let call = Call::announce(&socket, to, device.facts().gid, patience());
-        let call = call.unwrap().expect("somebody to call");
+        let call = Call::announce(&socket, to, device.facts().gid, timeouts());
+        let call = call.unwrap().expect("a name to call");
         rustix::net::connect(&socket, &to).unwrap();
         let tcp = TcpStream::from(socket);
         let outcome = call.finish(&tcp, |peer| device.is_joined(peer)).unwrap();
@@ -232,7 +232,7 @@ impl Peer {
     }
 
     /// The other side's next CLC message, off TCP.
-    pub(crate) fn hear(&mut self) -> ClcMessage {
+    pub(crate) fn receive(&mut self) -> ClcMessage {
         loop {
             if let Ok((message, len)) = ClcMessage::parse(&self.received) {
                 self.received.drain(..len);
@@ -245,8 +245,8 @@ impl Peer {
         }
     }
 
-    /// Tells the engine.
-    pub(crate) fn tell(&mut self, message: &ClcMessage) {
+    /// Hands a message to the engine.
+    pub(crate) fn handle(&mut self, message: &ClcMessage) {
         let mut octets = [0; MAX_LENGTH];
         let len = message.emit(&mut octets).unwrap();
         let conn = self.conn.unwrap();

@@ -135,7 +135,7 @@ struct Count {
 impl Count {
     fn add(&mut self, ended: Ended, killed: Instant) {
         let late = ended.at.saturating_duration_since(killed);
-        assert!(late < SECOND, "told after {late:?}");
+        assert!(late < SECOND, "notified after {late:?}");
         self.slowest = self.slowest.max(late);
         *(if ended.smc {
             &mut self.smc
@@ -146,8 +146,8 @@ impl Count {
 }
 
 #[test]
-fn whoever_is_killed_leaves_nothing_and_nobody_waiting() {
-    if !alone(&whoever_is_killed_leaves_nothing_and_nobody_waiting) {
+fn a_killed_process_leaves_nothing_and_no_peer_waiting() {
+    if !alone(&a_killed_process_leaves_nothing_and_no_peer_waiting) {
         return;
     }
     let kills = std::env::var(KILLS).map_or(48, |kills| kills.parse().unwrap());

@@ -41,9 +41,9 @@ fn live_and_go(listener: &SmcListener, leaves: Leaves) {
     if leaves != Leaves::Nothing {
         far.write_all(b"unread").unwrap();
     }
-    let hears = std::thread::spawn(move || {
-        // Whoever was told of the end of the stream hears of a reset by writing.
-        let told = match leaves {
+    let reader = std::thread::spawn(move || {
+        // A side that has read the end of the stream gets a reset by writing.
+        let outcome = match leaves {
             Leaves::Half => loop {
                 if let Err(error) = far.write_all(&[1; 1000]) {
                     break Err(error);
@@ -52,34 +52,34 @@ fn live_and_go(listener: &SmcListener, leaves: Leaves) {
             },
             _ => far.read(&mut [0; 4]),
         };
-        (told, Instant::now())
+        (outcome, Instant::now())
     });
     // It has gone to sleep by now, most often.
     std::thread::sleep(Duration::from_millis(20));
     let gone = Instant::now();
     drop(near);
     assert!(going.end(SECOND), "{leaves:?}: the stack goes");
-    let (told, at) = hears.join().unwrap();
+    let (outcome, at) = reader.join().unwrap();
     let late = at.saturating_duration_since(gone);
-    assert!(late < SECOND, "{leaves:?}: told after {late:?}");
+    assert!(late < SECOND, "{leaves:?}: notified after {late:?}");
     match leaves {
-        Leaves::Nothing => assert_eq!(told.unwrap(), 0),
+        Leaves::Nothing => assert_eq!(outcome.unwrap(), 0),
         _ => assert_eq!(
-            told.unwrap_err().kind(),
+            outcome.unwrap_err().kind(),
             ErrorKind::ConnectionReset,
             "{leaves:?}"
         ),
     }
 }
 
-/// Somebody calls, and has gone before the connection that it called for.
+/// A client announces a connection, and closes its call before the listener accepts it.
 fn call_and_go(listener: &SmcListener) {
     let address = listener.local_addr().unwrap();
     let (family, kind) = (AddressFamily::INET, SocketType::STREAM);
     let socket = rustix::net::socket(family, kind, None).unwrap();
     let gid = Gid128 { gid: 5, ext: 5 };
     let call = Call::announce(&socket, address, gid, PairingTimeouts::default()).unwrap();
-    let call = call.expect("somebody to call");
+    let call = call.expect("a name to call");
     // The call is taken in with the next connection.
     let plain = TcpStream::connect(address).unwrap();
     let (far, _) = listener.accept().unwrap();
@@ -88,8 +88,8 @@ fn call_and_go(listener: &SmcListener) {
 }
 
 #[test]
-fn a_stack_that_goes_leaves_nothing_and_nobody_waiting() {
-    if !alone(&a_stack_that_goes_leaves_nothing_and_nobody_waiting) {
+fn a_stack_that_ends_leaves_nothing_and_no_peer_waiting() {
+    if !alone(&a_stack_that_ends_leaves_nothing_and_no_peer_waiting) {
         return;
     }
     let (listener, _) = listener();

@@ -90,7 +90,7 @@ fn server_in_child(
     let mut client = peer::Peer::connect(address.parse().unwrap());
     let proposal = client.propose();
     client.send(&proposal);
-    let accept = client.hear();
+    let accept = client.receive();
     (child, lines, client, accept)
 }
 
@@ -134,7 +134,7 @@ fn a_peer_that_is_killed_is_a_reset_at_once() {
     };
     assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
     assert!(begin.elapsed() < Duration::from_secs(5));
-    // As with TCP, it is told once.
+    // As with TCP, the error is reported once.
     assert_eq!(stream.read(&mut chunk).unwrap(), 0);
     let error = stream.write(b"x").unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::BrokenPipe);
@@ -158,7 +158,7 @@ fn what_a_process_wrote_before_it_was_killed_is_read_to_its_end() {
 #[test]
 fn the_urgent_octet_of_a_peer_that_is_gone_is_there() {
     let (mut child, mut lines, mut client, accept) = server_in_child("mark here");
-    client.tell(&accept);
+    client.handle(&accept);
     let confirm = client.next();
     client.send(&confirm);
     lines.find(|line| line == "accepted").unwrap();
@@ -194,7 +194,7 @@ fn what_came_while_the_server_slept_is_read_to_its_end() {
     let process = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(process, rustix::process::Signal::STOP).unwrap();
     // The client's memory is offered only now.
-    client.tell(&accept);
+    client.handle(&accept);
     let confirm = client.next();
     client.send(&confirm);
     client.write_all(&octets(LEN));

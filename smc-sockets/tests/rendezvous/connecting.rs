@@ -11,7 +11,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use smc_sockets::{Connecting, SmcStream, Stack};
 
-/// Finishes as a program does that polls; how often it was told to go on.
+/// Finishes as a program that polls does; returns the stream and how many calls that took.
 fn finish(connecting: &Connecting) -> (std::io::Result<SmcStream>, usize) {
     let end = Instant::now() + Duration::from_secs(30);
     for turn in 1.. {
@@ -74,7 +74,7 @@ fn a_plain_server_is_connected_to_without_waiting() {
 }
 
 #[test]
-fn nobody_listening_is_an_error() {
+fn connecting_where_nothing_listens_is_an_error() {
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
     let outcome = SmcStream::begin_connect(&stack(), address.unwrap());
     let error = outcome.and_then(|at| finish(&at).0).unwrap_err();
@@ -150,13 +150,13 @@ fn who_is_called_early_does_not_keep_the_caller_busy() {
     let door = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None).unwrap();
     rustix::net::bind(&door, &name).unwrap();
     rustix::net::listen(&door, 8).unwrap();
-    let (told, spent) = std::sync::mpsc::channel();
+    let (sender, spent) = std::sync::mpsc::channel();
     let stack = stack();
     let connecting = std::thread::spawn(move || {
         let clock = rustix::time::ClockId::ThreadCPUTime;
         let outcome = SmcStream::connect_on(&stack, address);
         let spent = rustix::time::clock_gettime(clock);
-        let _ = told.send(Duration::new(spent.tv_sec as u64, spent.tv_nsec as u32));
+        let _ = sender.send(Duration::new(spent.tv_sec as u64, spent.tv_nsec as u32));
         outcome
     });
     drop(rustix::net::accept(&door).unwrap());

@@ -1,5 +1,5 @@
-//! Listeners that many call, that nobody has any more, or that are broken: nobody else
-//! waits, and no thread runs for nothing.
+//! Listeners that many clients call, that are dropped while a clone is open, or that are broken: no
+//! other client waits, and no thread uses processor time for nothing.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -18,30 +18,30 @@ const MANY: usize = 128;
 /// Less than the engine waits for a CLC message.
 const SOON: Duration = Duration::from_secs(4);
 
-/// What is accepted says.
+/// Accepts on a thread; the texts that clients have sent by the end of their streams.
 fn accepts(listener: SmcListener) -> mpsc::Receiver<String> {
-    let (told, heard) = mpsc::channel();
+    let (sender, texts) = mpsc::channel();
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let mut text = String::new();
-            if stream.unwrap().read_to_string(&mut text).is_ok() && told.send(text).is_err() {
+            if stream.unwrap().read_to_string(&mut text).is_ok() && sender.send(text).is_err() {
                 return;
             }
         }
     });
-    heard
+    texts
 }
 
 #[test]
 fn who_was_in_the_way_of_others_and_goes_leaves_it_free() {
     let (listener, address) = listener();
-    let heard = accepts(listener);
+    let texts = accepts(listener);
     let crowd: Vec<_> = (0..MANY).map(|_| silent(address)).collect();
     let mut plain = TcpStream::connect(address).unwrap();
     plain.write_all(b"plain").unwrap();
     std::thread::sleep(Duration::from_millis(100));
     drop((crowd, plain));
-    assert_eq!(heard.recv_timeout(SOON).as_deref(), Ok("plain"));
+    assert_eq!(texts.recv_timeout(SOON).as_deref(), Ok("plain"));
 }
 
 /// It is asked to go on, and does nothing at all.
@@ -65,7 +65,7 @@ fn a_client_that_calls_and_does_not_go_on_is_accepted_as_plain_tcp() {
 }
 
 #[test]
-fn patience_has_no_end_if_so_wanted() {
+fn timeouts_may_be_infinite() {
     let mut settings = Settings::default();
     settings.pairing_timeouts = PairingTimeouts {
         accept: Duration::MAX,
@@ -75,16 +75,16 @@ fn patience_has_no_end_if_so_wanted() {
     let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
     let listener = SmcListener::on(&Stack::with(settings.clone()).unwrap(), tcp).unwrap();
     let address = listener.local_addr().unwrap();
-    let heard = accepts(listener);
+    let texts = accepts(listener);
     let stack = Stack::with(settings).unwrap();
     let mut stream = SmcStream::connect_on(&stack, address).unwrap();
     assert!(stream.carrier().is_smc(), "{}", stream.carrier());
     stream.write_all(b"patient").unwrap();
     drop(stream);
-    assert_eq!(heard.recv_timeout(SOON).as_deref(), Ok("patient"));
+    assert_eq!(texts.recv_timeout(SOON).as_deref(), Ok("patient"));
 }
 
-/// Nobody has anything to do.
+/// Asserts that this process uses no processor time.
 fn is_idle() {
     let spent = || {
         let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
@@ -99,8 +99,8 @@ fn is_idle() {
 
 // As a child has it that was forked, or who keeps a clone.
 #[test]
-fn a_listener_that_somebody_else_has_too_is_left_to_them() {
-    if !alone(&a_listener_that_somebody_else_has_too_is_left_to_them) {
+fn a_listener_with_another_owner_is_left_to_that_owner() {
+    if !alone(&a_listener_with_another_owner_is_left_to_that_owner) {
         return;
     }
     let tcp = TcpListener::bind("127.0.0.1:0").unwrap();

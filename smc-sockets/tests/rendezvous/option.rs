@@ -93,7 +93,7 @@ fn a_listener_that_listens_already_cannot_ask() {
 
 /// A client that was asked for, and has nothing to offer, says so in CLC.
 #[test]
-fn always_asking_tells_the_peer_why_nothing_comes_of_it() {
+fn with_always_the_peer_gets_the_reason_of_the_fallback() {
     with_option(|_| {
         let always = |more: &str| {
             let mut settings = Settings::default();
@@ -106,9 +106,9 @@ fn always_asking_tells_the_peer_why_nothing_comes_of_it() {
         let address = listener.local_addr().unwrap();
         let client = SmcStream::connect_on(&always(""), address).unwrap();
         let (server, _) = listener.accept().unwrap();
-        let told = |stream: &SmcStream| stream.carrier().why_tcp().unwrap().smcss();
-        assert_eq!(told(&client), "0x03030002");
-        assert_eq!(told(&server), "0x05000000/0x03030002");
+        let codes = |stream: &SmcStream| stream.carrier().why_tcp().unwrap().smcss();
+        assert_eq!(codes(&client), "0x03030002");
+        assert_eq!(codes(&server), "0x05000000/0x03030002");
         crosses(&client, &server);
         crosses(&server, &client);
     });
@@ -128,10 +128,10 @@ fn a_server_without_a_device_says_so_to_clients_of_either_version() {
             let listener = SmcListener::bind_on(&server, (Ipv4Addr::LOCALHOST, 0)).unwrap();
             let client = SmcStream::connect_on(&client, listener.local_addr().unwrap()).unwrap();
             let (server, _) = listener.accept().unwrap();
-            let told = |stream: &SmcStream| stream.carrier().why_tcp().unwrap().smcss();
-            let heard = "0x05000000/0x03030002";
-            assert_eq!(told(&client), heard, "version {version}");
-            assert_eq!(told(&server), "0x03030002", "version {version}");
+            let codes = |stream: &SmcStream| stream.carrier().why_tcp().unwrap().smcss();
+            let of_client = "0x05000000/0x03030002";
+            assert_eq!(codes(&client), of_client, "version {version}");
+            assert_eq!(codes(&server), "0x03030002", "version {version}");
             crosses(&client, &server);
         }
     });
@@ -141,7 +141,7 @@ fn a_server_without_a_device_says_so_to_clients_of_either_version() {
 type Answer = fn(TcpStream);
 
 /// A server that sends the option back and knows nothing of SMC: it does this with its
-/// first connection, and echoes all others. It tells what came first on each.
+/// first connection, and echoes all others. The channel gets the first bytes of each.
 fn echoing(option: &TcpOption, first: Answer) -> (SocketAddr, Receiver<Vec<u8>>) {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     sockopt::set_socket_reuseaddr(&socket, true).unwrap();
@@ -150,14 +150,14 @@ fn echoing(option: &TcpOption, first: Answer) -> (SocketAddr, Receiver<Vec<u8>>)
     rustix::net::listen(&socket, 8).unwrap();
     let listener = TcpListener::from(socket);
     let address = listener.local_addr().unwrap();
-    let (told, tells) = channel();
+    let (sender, firsts) = channel();
     std::thread::spawn(move || {
         let mut first = Some(first);
         for stream in listener.incoming().flatten() {
             let mut stream = stream;
             let mut octets = [0; 4];
             let len = stream.read(&mut octets).unwrap_or(0);
-            if told.send(octets[..len].to_vec()).is_err() {
+            if sender.send(octets[..len].to_vec()).is_err() {
                 return;
             }
             match first.take() {
@@ -169,7 +169,7 @@ fn echoing(option: &TcpOption, first: Answer) -> (SocketAddr, Receiver<Vec<u8>>)
             }
         }
     });
-    (address, tells)
+    (address, firsts)
 }
 
 /// The eye catcher of CLC messages.
@@ -178,7 +178,7 @@ const CLC: [u8; 4] = [0xe2, 0xd4, 0xc3, 0xd9];
 /// The client meets such a server over TCP within the call, and then does not ask it.
 fn is_met_over_tcp_and_left_alone(first: Answer, at_most: Duration) {
     let option = TcpOption::attach().unwrap();
-    let (address, tells) = echoing(&option, first);
+    let (address, firsts) = echoing(&option, first);
     let client = stack(&Fabric::default(), 1, "");
     let begin = Instant::now();
     let mut stream = SmcStream::connect_on(&client, address).unwrap();
@@ -188,8 +188,8 @@ fn is_met_over_tcp_and_left_alone(first: Answer, at_most: Duration) {
     let mut answer = [0; 5];
     stream.read_exact(&mut answer).unwrap();
     assert_eq!(&answer, b"hello");
-    assert_eq!(tells.recv().unwrap(), CLC, "it was asked once");
-    assert_eq!(tells.recv().unwrap(), b"hell");
+    assert_eq!(firsts.recv().unwrap(), CLC, "it was asked once");
+    assert_eq!(firsts.recv().unwrap(), b"hell");
     drop(stream);
     // Now its very SYN says nothing.
     let wire = Wire::tap();
@@ -197,14 +197,14 @@ fn is_met_over_tcp_and_left_alone(first: Answer, at_most: Duration) {
     assert_eq!(cause(&stream), Cause::Shunned);
     stream.write_all(b"again").unwrap();
     stream.read_exact(&mut answer).unwrap();
-    assert_eq!(tells.recv().unwrap(), b"agai");
+    assert_eq!(firsts.recv().unwrap(), b"agai");
     drop(stream);
     let seen = wire.seen(address.port());
     assert!(!seen.syn && !seen.syn_ack);
-    // Another stack has not heard of it.
+    // Another stack has no such entry.
     let other = stack(&Fabric::default(), 1, "shun = { servers = 0 }");
     let stream = SmcStream::connect_on(&other, address);
-    assert_eq!(tells.recv().unwrap(), CLC);
+    assert_eq!(firsts.recv().unwrap(), CLC);
     drop(stream);
 }
 
@@ -259,7 +259,7 @@ fn a_server_that_echoes_is_left_alone() {
 fn a_malformed_answer_is_an_error_and_no_reason_to_connect_again() {
     with_option(|_| {
         let option = TcpOption::attach().unwrap();
-        let (address, tells) = echoing(&option, |mut stream| {
+        let (address, firsts) = echoing(&option, |mut stream| {
             // An Accept of four octets.
             let _ = stream.write_all(&[0xe2, 0xd4, 0xc3, 0xd9, 2, 0, 4, 0x10]);
             let _ = io::copy(&mut stream, &mut io::sink());
@@ -267,16 +267,16 @@ fn a_malformed_answer_is_an_error_and_no_reason_to_connect_again() {
         let client = stack(&Fabric::default(), 1, "");
         let refused = SmcStream::connect_on(&client, address).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::ConnectionReset, "{refused}");
-        assert_eq!(tells.recv().unwrap(), CLC);
-        assert!(tells.try_recv().is_err(), "it was asked twice");
+        assert_eq!(firsts.recv().unwrap(), CLC);
+        assert!(firsts.try_recv().is_err(), "it was asked twice");
         // Nor is it remembered as one that knows nothing of SMC.
         let stream = SmcStream::connect_on(&client, address);
-        assert_eq!(tells.recv().unwrap(), CLC);
+        assert_eq!(firsts.recv().unwrap(), CLC);
         drop(stream);
     });
 }
 
-/// The same for who does not wait: it polls, and is told when to go on.
+/// A program that connects without waiting polls, and gets the second connection.
 #[test]
 fn who_connects_without_waiting_is_led_to_the_second_connection() {
     use rustix::event::{PollFd, PollFlags, Timespec};

@@ -1,5 +1,5 @@
-//! The TCP option, in a network of its own: who sends it, who hears of it, and that
-//! nobody else's segments have it.
+//! The TCP option, in a network of its own: which side sends it, which side receives it, and that
+//! no other segments have it.
 //!
 //! Without the rights for BPF the tests say so and are skipped.
 
@@ -48,11 +48,15 @@ fn verdicts(marks: &Marks, local: SocketAddr, asked: (bool, bool)) -> (bool, boo
     let mut octets = [0; 4];
     server.read_exact(&mut octets).unwrap();
     assert_eq!(&octets, b"ping");
-    let heard = (
+    let verdicts = (
         marks.verdict(&client).unwrap(),
         marks.verdict(&server).unwrap(),
     );
-    (heard.0, heard.1, listener.local_addr().unwrap().port())
+    (
+        verdicts.0,
+        verdicts.1,
+        listener.local_addr().unwrap().port(),
+    )
 }
 
 fn four_cases(marks: &Marks, local: SocketAddr) {
@@ -67,19 +71,19 @@ fn four_cases(marks: &Marks, local: SocketAddr) {
 }
 
 #[test]
-fn both_sides_hear_of_it_exactly_when_both_ask_over_ipv4() {
+fn both_sides_get_the_option_exactly_when_both_ask_over_ipv4() {
     with_option(|option| four_cases(option.marks(), (Ipv4Addr::LOCALHOST, 0).into()));
 }
 
 #[test]
-fn both_sides_hear_of_it_exactly_when_both_ask_over_ipv6() {
+fn both_sides_get_the_option_exactly_when_both_ask_over_ipv6() {
     with_option(|option| four_cases(option.marks(), (Ipv6Addr::LOCALHOST, 0).into()));
 }
 
 /// A listener that sends cookies forgets what the SYN said: the client must not believe
 /// in a server that will not know.
 #[test]
-fn under_syn_cookies_neither_side_hears_of_it() {
+fn under_syn_cookies_neither_side_gets_the_option() {
     with_option(|option| {
         // That of this thread's network.
         std::fs::write("/proc/sys/net/ipv4/tcp_syncookies", "2").expect("a cookie for each SYN");

@@ -146,7 +146,7 @@ fn a_client_that_made_room_keeps_every_byte() {
     let crowd: Vec<_> = (0..MOST).map(|_| silent(address)).collect();
     for (at, (peer, proposal)) in slow.iter_mut().zip(&proposals).enumerate() {
         let mut stream = taken.recv_timeout(SOON).expect("it made room");
-        assert_eq!(peer.hear().kind(), ClcKind::Decline);
+        assert_eq!(peer.receive().kind(), ClcKind::Decline);
         // The server's first bytes are the application's, too.
         stream.write_all(b"greeting").unwrap();
         let rest = match at {
@@ -204,7 +204,7 @@ fn a_client_whose_stream_is_dropped_before_its_proposal_is_not_reset() {
         let mut stream = taken.recv_timeout(SOON).expect("it made room");
         stream.write_all(b"goodbye").unwrap();
         drop(stream);
-        assert_eq!(peer.hear().kind(), ClcKind::Decline);
+        assert_eq!(peer.receive().kind(), ClcKind::Decline);
         match at {
             0 => peer.send(proposal),
             1 => peer.send(&proposal[20..]),

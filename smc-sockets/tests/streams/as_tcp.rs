@@ -20,8 +20,8 @@ over_all! {
     a_write_that_gets_on_slowly_ends_in_time
     a_short_read_is_followed_by_an_edge
     a_short_write_is_followed_by_an_edge
-    octets_heard_while_the_descriptor_is_made_are_told
-    who_waits_to_write_is_told_of_a_reset
+    bytes_received_while_the_descriptor_is_made_are_reported
+    a_writer_that_waits_gets_the_reset
 }
 
 /// Fills what there is room for, without waiting.
@@ -31,8 +31,8 @@ fn fill(end: &impl End) {
 
 /// What a thread comes to in time.
 fn in_time<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> mpsc::Receiver<T> {
-    let (told, outcome) = mpsc::channel();
-    std::thread::spawn(move || told.send(work()));
+    let (sender, outcome) = mpsc::channel();
+    std::thread::spawn(move || sender.send(work()));
     outcome
 }
 
@@ -154,7 +154,7 @@ fn a_short_write_is_followed_by_an_edge<E: End>() {
     }
 }
 
-fn octets_heard_while_the_descriptor_is_made_are_told<E: End>() {
+fn bytes_received_while_the_descriptor_is_made_are_reported<E: End>() {
     for _ in 0..20 {
         let (client, server) = E::pair();
         server.set_nonblocking(true).unwrap();
@@ -165,7 +165,7 @@ fn octets_heard_while_the_descriptor_is_made_are_told<E: End>() {
     }
 }
 
-fn who_waits_to_write_is_told_of_a_reset<E: End>() {
+fn a_writer_that_waits_gets_the_reset<E: End>() {
     let (client, server) = E::pair();
     client.set_nonblocking(true).unwrap();
     fill(&client);

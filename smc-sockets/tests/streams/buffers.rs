@@ -24,7 +24,7 @@ fn any() -> SocketAddr {
     ANY.parse().unwrap()
 }
 
-/// Octets that `from` can write before somebody reads.
+/// Bytes that `from` can write while its peer reads nothing.
 fn room(from: &SmcStream) -> usize {
     from.set_nonblocking(true).unwrap();
     let octets = vec![7; 1 << 20];

@@ -80,7 +80,7 @@ fn meets_itself(at: &str) {
 }
 
 #[test]
-fn nobody_listening_is_an_error() {
+fn connecting_where_nothing_listens_is_an_error() {
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
     let error = SmcStream::connect_on(&stack(), address.unwrap()).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);

@@ -52,8 +52,8 @@ fn a_connection_decided_when_nothing_accepts_any_more_is_aborted() {
     let mut client = Peer::connect(address);
     let proposal = client.propose();
     client.send(&proposal);
-    let accept = client.hear();
-    client.tell(&accept);
+    let accept = client.receive();
+    client.handle(&accept);
     let confirm = client.next();
     drop(listener);
     client.send(&confirm);
@@ -70,7 +70,7 @@ fn a_client_that_sends_no_proposal_is_an_error_or_tcp() {
         // It may have been reset already.
         let _ = client.tcp.shutdown(Shutdown::Write);
         let begin = Instant::now();
-        // It may be that nobody is told of it.
+        // A connection that was reset may never be accepted.
         loop {
             match listener.accept() {
                 Ok((mut stream, _)) => {
@@ -113,9 +113,8 @@ fn a_client_that_is_silent_is_given_up() {
     serves_on(&listener, "meanwhile");
     assert!(begin.elapsed() < Duration::from_secs(5));
     let mut tcp = &silent.tcp;
-    let mut told = Vec::new();
     // A Decline, or a reset.
-    let _ = tcp.read(&mut [0; 1000]).map(|len| told.push(len));
+    let _ = tcp.read(&mut [0; 1000]);
     assert!(begin.elapsed() < DEADLINE);
 }
 
@@ -131,7 +130,7 @@ fn a_server_that_does_not_answer_right_is_an_error_or_tcp() {
         }),
         ("its client's Proposal", |server| {
             let mut proposal = [0; smc_proto::wire::clc::MAX_LENGTH];
-            let len = server.hear().emit(&mut proposal).unwrap();
+            let len = server.receive().emit(&mut proposal).unwrap();
             server.send(&proposal[..len]);
         }),
         ("a message without end", |server| {
@@ -170,9 +169,9 @@ fn a_server_that_does_not_answer_right_is_an_error_or_tcp() {
 
 /// A right answer to the client's Proposal.
 fn accept(server: &mut Peer) -> Vec<u8> {
-    let proposal = server.hear();
+    let proposal = server.receive();
     server.listen();
-    server.tell(&proposal);
+    server.handle(&proposal);
     server.next()
 }
 
@@ -239,7 +238,7 @@ fn who_waits_for_the_rest_of_a_message_sleeps() {
     scope(|scope| {
         scope.spawn(move || {
             let mut server = door.accept();
-            server.hear();
+            server.receive();
             let decline = decline();
             server.send(&decline[..4]);
             std::thread::sleep(Duration::from_secs(1));
@@ -264,7 +263,7 @@ fn a_server_that_offers_memory_it_does_not_have_is_met_over_tcp() {
     meets_over_tcp(|server| {
         let accept = with_another_dmb(&accept(server));
         server.send(&accept);
-        assert!(matches!(server.hear(), ClcMessage::Decline(_)));
+        assert!(matches!(server.receive(), ClcMessage::Decline(_)));
         server.send(b"octets");
     });
 }
@@ -276,7 +275,7 @@ fn a_server_that_names_another_process_than_was_paired_is_met_over_tcp() {
     meets_over_tcp(|server| {
         let accept = of_another_process(&accept(server));
         server.send(&accept);
-        let ClcMessage::Decline(decline) = server.hear() else {
+        let ClcMessage::Decline(decline) = server.receive() else {
             panic!("no Decline");
         };
         assert_eq!(decline.diagnosis, DiagnosisCode::NO_SMCD_DEVICE);
@@ -300,7 +299,7 @@ fn half_a_decline(resets: bool) -> (std::io::Result<usize>, Vec<u8>) {
             let mut server = door.accept();
             let accept = with_another_dmb(&accept(&mut server));
             server.send(&accept);
-            assert!(matches!(server.hear(), ClcMessage::Decline(_)));
+            assert!(matches!(server.receive(), ClcMessage::Decline(_)));
             server.send(&decline()[..20]);
             // The client has them, and waits for the rest.
             sleep(Duration::from_millis(50));
@@ -325,7 +324,7 @@ fn half_a_decline_and_a_reset_are_no_octets_of_the_application() {
     let (outcome, read) = half_a_decline(true);
     assert_eq!(read, b"", "{outcome:?}");
     assert_eq!(outcome.unwrap_err().kind(), ErrorKind::ConnectionReset);
-    // With an end in order, they are what somebody wrote.
+    // With an end in order, they are what the peer wrote.
     let (outcome, read) = half_a_decline(false);
     assert_eq!((outcome.unwrap(), &read[..]), (20, &decline()[..20]));
 }
@@ -336,8 +335,8 @@ fn a_client_that_confirms_with_memory_it_does_not_have_is_reset() {
     let mut client = Peer::connect(address);
     let proposal = client.propose();
     client.send(&proposal);
-    let accept = client.hear();
-    client.tell(&accept);
+    let accept = client.receive();
+    client.handle(&accept);
     // For a client that confirms SMC-D has begun: there is no way back to TCP.
     let confirm = with_another_dmb(&client.next());
     client.send(&confirm);
@@ -351,8 +350,8 @@ fn confirmed(listener: &SmcListener) -> (Peer, SmcStream) {
     let mut client = Peer::connect(listener.local_addr().unwrap());
     let proposal = client.propose();
     client.send(&proposal);
-    let accept = client.hear();
-    client.tell(&accept);
+    let accept = client.receive();
+    client.handle(&accept);
     let confirm = client.next();
     client.send(&confirm);
     let (stream, _) = listener.accept().unwrap();
@@ -360,11 +359,11 @@ fn confirmed(listener: &SmcListener) -> (Peer, SmcStream) {
     (client, stream)
 }
 
-/// What somebody comes to hear of a peer that takes its memory back, and how soon.
-fn hears(mut stream: SmcStream, of: fn(&mut SmcStream) -> std::io::Result<usize>) {
-    let (tell, told) = std::sync::mpsc::channel();
-    std::thread::spawn(move || tell.send(of(&mut stream).map_err(|error| error.kind())));
-    let outcome = told.recv_timeout(Duration::from_secs(1));
+/// The outcome of a call whose peer takes its memory back, and how soon.
+fn outcome_of(mut stream: SmcStream, of: fn(&mut SmcStream) -> std::io::Result<usize>) {
+    let (sender, outcomes) = std::sync::mpsc::channel();
+    std::thread::spawn(move || sender.send(of(&mut stream).map_err(|error| error.kind())));
+    let outcome = outcomes.recv_timeout(Duration::from_secs(1));
     assert_eq!(outcome, Ok(Err(ErrorKind::ConnectionReset)));
 }
 
@@ -373,7 +372,7 @@ fn a_peer_that_takes_its_memory_back_is_an_error() {
     let (listener, _) = listener();
     let (mut client, stream) = confirmed(&listener);
     client.withdraw();
-    hears(stream, |stream| {
+    outcome_of(stream, |stream| {
         // Until it is known.
         loop {
             stream.write_all(b"octets")?;
@@ -384,7 +383,7 @@ fn a_peer_that_takes_its_memory_back_is_an_error() {
 }
 
 #[test]
-fn who_only_reads_hears_of_a_peer_that_takes_its_memory_back() {
+fn a_reader_gets_the_reset_of_a_peer_that_takes_its_memory_back() {
     //= D-059 test
     let (listener, _) = listener();
     // It reads already, or not yet.
@@ -406,7 +405,7 @@ fn who_only_reads_hears_of_a_peer_that_takes_its_memory_back() {
 }
 
 #[test]
-fn a_flood_at_the_pairing_socket_keeps_nobody_waiting() {
+fn a_flood_at_the_pairing_socket_delays_no_connection() {
     let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
     let cookie = rustix::net::sockopt::socket_cookie(&tcp).unwrap();
     let listener = SmcListener::on(&stack(), tcp).unwrap();

@@ -22,8 +22,8 @@ over_all! {
     a_cork_holds_what_is_small
     a_cork_holds_nothing_for_long
     who_wants_no_delay_draws_the_cork_once
-    the_error_of_a_connection_is_told_once
-    who_reads_is_told_of_a_reset_once
+    the_error_of_a_connection_is_reported_once
+    a_reader_gets_a_reset_once
     to_linger_no_time_is_a_reset
     who_lingers_does_not_wait_for_a_reader
     connecting_ends_in_time
@@ -199,7 +199,7 @@ fn who_wants_no_delay_draws_the_cork_once<E: End>() {
     assert!(client.cork().unwrap());
 }
 
-/// A connection that the peer has reset, which this end may not have been told.
+/// A connection that the peer has reset; the reset may not have arrived at this end.
 fn reset<E: End>() -> E {
     let (client, server) = E::pair();
     client.put(b"unread").unwrap();
@@ -209,7 +209,7 @@ fn reset<E: End>() -> E {
     client
 }
 
-fn the_error_of_a_connection_is_told_once<E: End>() {
+fn the_error_of_a_connection_is_reported_once<E: End>() {
     let client = reset::<E>();
     let error = client.take_error().unwrap().unwrap();
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
@@ -221,7 +221,7 @@ fn the_error_of_a_connection_is_told_once<E: End>() {
     assert_eq!(error.kind(), ErrorKind::NotConnected);
 }
 
-fn who_reads_is_told_of_a_reset_once<E: End>() {
+fn a_reader_gets_a_reset_once<E: End>() {
     let client = reset::<E>();
     let error = client.get(&mut [0; 8]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
@@ -252,9 +252,9 @@ fn who_lingers_does_not_wait_for_a_reader<E: End>() {
 }
 
 fn connecting_ends_in_time<E: End>() {
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap();
-    let refused = nobody.local_addr().unwrap();
-    drop(nobody);
+    let unused = TcpListener::bind("127.0.0.1:0").unwrap();
+    let refused = unused.local_addr().unwrap();
+    drop(unused);
     let kind = |outcome: std::io::Result<E>| outcome.err().unwrap().kind();
     assert_eq!(
         kind(E::connect_in(&refused, LONG)),
@@ -265,7 +265,7 @@ fn connecting_ends_in_time<E: End>() {
 }
 
 #[test]
-fn a_listener_that_takes_nobody_in_is_not_waited_for() {
+fn a_listener_that_accepts_nothing_is_not_waited_for() {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
     rustix::net::bind(&socket, &any).unwrap();

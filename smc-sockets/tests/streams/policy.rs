@@ -1,4 +1,4 @@
-//! Policy decides when connections are made and accepted, and the streams tell which rule.
+//! Policy decides when connections are made and accepted, and streams report which rule did.
 #![cfg(target_os = "linux")]
 
 use crate::common;
@@ -100,7 +100,7 @@ fn a_clients_policy_keeps_its_connections_on_tcp() {
                 .contains(&rule(&client).to_string())
         );
         assert!(why(&client).remedy().contains(key));
-        // The server is not told.
+        // The server receives nothing about it.
         assert_eq!(why(&server).cause(), Cause::NotOffered);
     }
     let permitted = format!("connect-ports = [{port}]");
@@ -128,7 +128,7 @@ fn a_servers_policy_keeps_its_connections_on_tcp() {
 }
 
 #[test]
-fn without_shared_memory_nobody_pairs() {
+fn without_shared_memory_nothing_pairs() {
     let (client, server) = connection(&stack("transports = [\"verbs\"]"), &stack(""));
     assert_eq!(why(&client).cause(), Cause::NotOffered);
     assert_eq!(why(&server).cause(), Cause::NotOffered);
@@ -141,17 +141,17 @@ fn memory_that_is_permitted_limits_connections_and_is_named() {
     let first = connection_to(&limited, &listener);
     assert!(first.0.carrier().is_smc(), "{}", first.0.carrier());
     let (second, _) = connection_to(&limited, &listener);
-    let told = why(&second);
-    assert_eq!(told.cause(), Cause::Limit(Limit::PolicyMemory(256 << 10)));
+    let reason = why(&second);
+    assert_eq!(reason.cause(), Cause::Limit(Limit::PolicyMemory(256 << 10)));
     assert_eq!(
-        (told.smcss().as_str(), told.decided_by()),
+        (reason.smcss().as_str(), reason.decided_by()),
         ("0x01010000", Side::Here)
     );
     // As a server, too.
     let listener = SmcListener::bind_on(&limited, "127.0.0.1:0").unwrap();
     // It is not answered, and does not wait long for that.
     let (_, third) = connection_to(&Stack::open().unwrap(), &listener);
-    assert_eq!(why(&third).cause(), told.cause());
+    assert_eq!(why(&third).cause(), reason.cause());
 }
 
 #[test]
@@ -214,7 +214,10 @@ fn a_server_that_refuses_who_was_promised_clc_declines() {
         assert_eq!(why(&client).smcss(), format!("0x05000000/{code}"));
         assert_eq!(why(&client).decided_by(), Side::Peer);
         assert_eq!(why(&server).smcss(), code);
-        let told = why(&server).cause();
-        assert!(told.to_rule().is_some() || Some(told) == cause, "{told:?}");
+        let reason = why(&server).cause();
+        assert!(
+            reason.to_rule().is_some() || Some(reason) == cause,
+            "{reason:?}"
+        );
     }
 }

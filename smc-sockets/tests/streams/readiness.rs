@@ -75,7 +75,7 @@ fn a_stream_that_does_not_wait_can_be_polled_both_ways() {
 }
 
 #[test]
-fn octets_that_came_before_the_first_poll_are_told() {
+fn bytes_that_came_before_the_first_poll_are_reported() {
     let (mut client, mut server) = pair();
     client.write_all(b"early").unwrap();
     std::thread::sleep(Duration::from_millis(50));

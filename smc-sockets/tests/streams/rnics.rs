@@ -1,5 +1,5 @@
-//! Streams over RNICs: what is theirs alone, and the stories of `streams` that the engine
-//! tells in another way for them. What a program knows of TCP is in `as_tcp`.
+//! Streams over RNICs: what only they have, and the scenarios of `streams` for which the engine has
+//! another path with them. What a program may rely on as with TCP is in `as_tcp`.
 
 use crate::common;
 
@@ -8,7 +8,7 @@ use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use crate::common::rnics::{Hosts, rnics};
-use crate::common::{octets, settles, stories};
+use crate::common::{octets, scenarios, settles};
 use rustix::event::{PollFd, PollFlags};
 use smc_proto::wire::types::DiagnosisCode;
 use smc_sockets::{Cause, Limit, Rnics, Settings, Side, SmcListener, SmcStream, Stack};
@@ -23,7 +23,7 @@ const LONG: Duration = Duration::from_secs(10);
 fn octets_come_back_and_nothing_is_left() {
     let hosts = Hosts::new();
     let (client, server) = hosts.pair();
-    stories::every_octet_comes_back(client, server, &octets(8 << 20));
+    scenarios::every_octet_comes_back(client, server, &octets(8 << 20));
     let fabric = hosts.fabric.clone();
     drop(hosts);
     // Each side notified the other that the links go; neither waits for a timer of its own.
@@ -59,14 +59,14 @@ fn who_waits_for_the_end_of_a_stack_leaves_nothing_on_the_way() {
 fn after_half_a_close_the_other_half_goes_on() {
     let hosts = Hosts::new();
     let (client, server) = hosts.pair();
-    stories::after_half_a_close_the_other_half_goes_on(client, server);
+    scenarios::after_half_a_close_the_other_half_goes_on(client, server);
 }
 
 #[test]
 fn who_drops_unread_octets_resets_the_peer() {
     let hosts = Hosts::new();
     let (client, server) = hosts.pair();
-    stories::who_drops_unread_octets_resets_the_peer(client, server);
+    scenarios::who_drops_unread_octets_resets_the_peer(client, server);
 }
 
 /// More than a link group has room for, side by side, and then one after the other.
@@ -124,7 +124,7 @@ fn hundreds_of_connections_share_links() {
 }
 
 #[test]
-fn connecting_takes_no_thread_and_is_told_when_it_is_done() {
+fn connecting_takes_no_thread_and_its_end_is_reported() {
     let hosts = Hosts::new();
     let listener = hosts.listener();
     let address = listener.local_addr().unwrap();
@@ -298,8 +298,8 @@ fn who_has_no_rnic_falls_back_and_not_one_octet_is_lost() {
 #[test]
 fn processes_of_one_host_prefer_shared_memory() {
     let fabric = Fabric::default();
-    let patience = common::settings();
-    let stack = |host| Stack::with_rnics(patience.clone(), rnics(&fabric, host, 1)).unwrap();
+    let timeouts = common::settings();
+    let stack = |host| Stack::with_rnics(timeouts.clone(), rnics(&fabric, host, 1)).unwrap();
     let (client, server) = (stack(1), stack(2));
     for stack in [&client, &server] {
         assert_eq!(stack.rdma(), Ok(()));
@@ -308,7 +308,7 @@ fn processes_of_one_host_prefer_shared_memory() {
     let stream = SmcStream::connect_on(&client, listener.local_addr().unwrap()).unwrap();
     let (served, _) = listener.accept().unwrap();
     assert_eq!(stream.carrier().to_string(), "SMC-D v2.1");
-    stories::every_octet_comes_back(stream, served, &octets(100_000));
+    scenarios::every_octet_comes_back(stream, served, &octets(100_000));
     assert_eq!(fabric.usage(), (0, 0));
 }
 

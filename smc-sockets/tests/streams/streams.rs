@@ -7,23 +7,23 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
-use common::{listener, octets, pair, stack, stories};
+use common::{listener, octets, pair, scenarios, stack};
 use smc_sockets::SmcStream;
 
 #[test]
 fn every_octet_comes_back() {
     let (client, server) = pair();
-    stories::every_octet_comes_back(client, server, &octets(8 << 20));
+    scenarios::every_octet_comes_back(client, server, &octets(8 << 20));
 }
 
 #[test]
 fn after_half_a_close_the_other_half_goes_on() {
     let (client, server) = pair();
-    stories::after_half_a_close_the_other_half_goes_on(client, server);
+    scenarios::after_half_a_close_the_other_half_goes_on(client, server);
 }
 
 #[test]
-fn who_has_closed_both_ways_is_told_so() {
+fn a_stream_closed_both_ways_reports_it() {
     let (mut client, mut server) = pair();
     client.shutdown(Shutdown::Both).unwrap();
     assert_eq!(client.read(&mut [0; 1]).unwrap(), 0);
@@ -43,7 +43,7 @@ fn who_has_closed_both_ways_is_told_so() {
 #[test]
 fn who_drops_unread_octets_resets_the_peer() {
     let (client, server) = pair();
-    stories::who_drops_unread_octets_resets_the_peer(client, server);
+    scenarios::who_drops_unread_octets_resets_the_peer(client, server);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use smc_sockets::SmcStream;
 
 over_all! {
     an_urgent_octet_is_ahead_of_the_others
-    an_urgent_octet_that_nobody_takes_is_left_out
+    an_urgent_byte_that_is_not_taken_is_left_out
     an_urgent_octet_is_read_in_its_place_by_who_wants_that
     without_an_urgent_octet_there_is_none
     an_urgent_octet_by_itself_is_nothing_to_read
@@ -20,7 +20,7 @@ over_all! {
     urgent_octets_anywhere_cost_no_other
 }
 
-/// The mark, which std does not tell of.
+/// Whether the stream is at the urgent mark, for which std has no call.
 trait Marked {
     fn is_at_mark(&self) -> bool;
 }
@@ -95,7 +95,7 @@ fn an_urgent_octet_is_ahead_of_the_others<E: End + Marked>() {
     assert!(!server.is_at_mark());
 }
 
-fn an_urgent_octet_that_nobody_takes_is_left_out<E: End + Marked>() {
+fn an_urgent_byte_that_is_not_taken_is_left_out<E: End + Marked>() {
     let (_client, server) = marked::<E>();
     assert_eq!(read_all(&server, 3), "abc");
     assert!(server.is_at_mark());

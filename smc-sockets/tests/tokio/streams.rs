@@ -21,7 +21,7 @@ use tokio::time::timeout;
 const LONG: Duration = Duration::from_secs(20);
 const SHORT: Duration = Duration::from_millis(100);
 
-/// Runs a story on a runtime with one thread, and on one with several.
+/// Runs a scenario on a runtime with one thread, and on one with several.
 macro_rules! on_both {
     ($($name:ident)*) => {$(
         mod $name {
@@ -47,7 +47,7 @@ on_both! {
     halves_go_to_different_tasks
     plain_tcp_peers_are_served
     looking_and_trying_take_no_more_than_there_is
-    a_reset_is_told
+    a_reset_is_reported
     slices_are_written_in_one_call
 }
 
@@ -205,7 +205,7 @@ async fn accepting_may_be_given_up() {
     });
     let mut seen = 0;
     while seen < CONNECTIONS {
-        // At first nothing has come; somebody else takes it later.
+        // At first nothing has come; another task reads it later.
         if let Some(accepted) = polled(1, listener.accept()).await {
             let (mut stream, _) = accepted.unwrap();
             assert_eq!(usize::from(stream.read_u8().await.unwrap()), seen);
@@ -321,7 +321,7 @@ async fn looking_and_trying_take_no_more_than_there_is() {
     assert_eq!(server.try_read(&mut octets).unwrap(), 4);
     let large = vec![7; 1 << 20];
     let mut written = 0;
-    // Until there is no room any more, also none that is told of late.
+    // Until there is no room any more, also none whose readiness is reported late.
     while timeout(SHORT, client.writable()).await.is_ok() {
         match client.try_write(&large) {
             Ok(len) => written += len,
@@ -340,9 +340,9 @@ async fn looking_and_trying_take_no_more_than_there_is() {
     drop(std);
 }
 
-async fn a_reset_is_told() {
+async fn a_reset_is_reported() {
     let (mut client, server) = pair().await;
-    client.write_all(b"nobody reads this").await.unwrap();
+    client.write_all(b"this is not read").await.unwrap();
     server.readable().await.unwrap();
     let reading = tokio::spawn(async move {
         let error = client.read(&mut [0; 8]).await.unwrap_err();
@@ -418,7 +418,7 @@ async fn slices_are_written_in_one_call() {
     assert_eq!(&text, b"one call");
 }
 
-/// A runtime that runs in a thread of its own until it is told to end.
+/// A runtime that runs in a thread of its own until the test ends it.
 struct Apart {
     handle: tokio::runtime::Handle,
     end: std::sync::mpsc::Sender<()>,

@@ -29,7 +29,7 @@ pub(crate) fn every_octet_comes_back(mut client: SmcStream, server: SmcStream, s
     assert_eq!(client.read(&mut [0; 1]).unwrap(), 0);
 }
 
-/// Who has ended its half still hears the other.
+/// A side that has closed its half still receives what the peer sends.
 pub(crate) fn after_half_a_close_the_other_half_goes_on(
     mut client: SmcStream,
     mut server: SmcStream,
@@ -50,13 +50,13 @@ pub(crate) fn after_half_a_close_the_other_half_goes_on(
 
 /// Octets that an application never saw are no orderly end.
 pub(crate) fn who_drops_unread_octets_resets_the_peer(mut client: SmcStream, server: SmcStream) {
-    client.write_all(b"nobody reads this").unwrap();
+    client.write_all(b"this is not read").unwrap();
     // Wait until they are there: a reset is for octets that were received.
     while (&server).read(&mut [0; 1]).unwrap() == 0 {}
     drop(server);
     let error = client.read(&mut [0; 1]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
-    // As with TCP, it is told once.
+    // As with TCP, the error is reported once.
     let error = client.write(b"x").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::BrokenPipe);
 }
