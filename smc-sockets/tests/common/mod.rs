@@ -1,4 +1,4 @@
-//! Two stacks, as if they were two processes, and octets to send.
+//! Two stacks in one process, which pair as two processes do, and bytes to send.
 #![allow(dead_code, unused_macros, unused_imports)]
 
 pub(crate) mod alone;
@@ -21,12 +21,12 @@ use smc_sockets::{PairingTimeouts, Settings, SmcListener, SmcStream, Stack};
 use smc_transport_ism::device::Gid128;
 use smc_transport_ism::shared::pairing::{Call, Outcome};
 
-/// A stack that takes its time: tests run on busy machines.
+/// A stack with long timeouts: tests run on busy machines.
 pub(crate) fn stack() -> Stack {
     Stack::with(settings()).unwrap()
 }
 
-/// Errors of a stack that takes its time.
+/// Settings of a stack with long timeouts.
 pub(crate) fn settings() -> Settings {
     const LONG: Duration = Duration::from_secs(30);
     let mut settings = Settings::default();
@@ -103,7 +103,7 @@ pub(crate) fn many_descriptors() {
     rustix::process::setrlimit(which, limit).unwrap();
 }
 
-/// Open descriptors, mappings of DMBs and bells, and threads of this process.
+/// Open descriptors, mappings of DMBs and doorbells, and threads of this process.
 pub(crate) fn possessions() -> (usize, usize, usize) {
     let count = |of: &str| std::fs::read_dir(of).unwrap().count();
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();

@@ -1,4 +1,4 @@
-//! A peer that pairs as the rules are, and then does what it likes: an engine and a device
+//! A peer that pairs by the rules, and then does what a test wants: an engine and a device
 //! of its own, whose CLC octets pass through the test's hands.
 #![allow(dead_code)]
 
@@ -133,7 +133,7 @@ impl Peer {
         options
     }
 
-    /// As client: the Proposal.
+    /// Returns the Proposal of a client.
     pub(crate) fn propose(&mut self) -> Vec<u8> {
         let ism = [self.path()];
         let paths = Paths {
@@ -145,7 +145,7 @@ impl Peer {
         self.next()
     }
 
-    /// As server: begins to listen to CLC.
+    /// Begins to receive CLC messages as a server.
     pub(crate) fn listen(&mut self) {
         let conn = self.engine.listen(NOW, self.options());
         self.conn = Some(conn.unwrap());
@@ -181,7 +181,7 @@ impl Peer {
         panic!("no message");
     }
 
-    /// Writes octets and says that they are all, once SMC has begun.
+    /// Writes bytes and closes this half, once SMC has begun.
     pub(crate) fn write_all(&mut self, octets: &[u8]) {
         let conn = self.conn.unwrap();
         let mut open = self.engine.conn(conn).unwrap();
@@ -193,7 +193,7 @@ impl Peer {
         }
     }
 
-    /// Writes octets of which the last is urgent, once SMC has begun.
+    /// Writes bytes, the last of them urgent, once SMC has begun.
     pub(crate) fn write_urgent(&mut self, octets: &[u8]) {
         let conn = self.conn.unwrap();
         let mut open = self.engine.conn(conn).unwrap();

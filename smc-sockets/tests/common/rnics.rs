@@ -43,7 +43,7 @@ pub(crate) fn rnics(fabric: &Fabric, host: u8, count: u8) -> Rnics {
     among(fabric, host, count, |surroundings| surroundings)
 }
 
-/// The same, and they are used as in version 1.
+/// RNICs of the host with this number, used as in version 1.
 #[allow(dead_code, reason = "few tests are about it")]
 pub(crate) fn rnics_of_version_1(fabric: &Fabric, host: u8, count: u8) -> Rnics {
     among(fabric, host, count, |surroundings| {

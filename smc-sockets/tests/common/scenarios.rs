@@ -51,7 +51,7 @@ pub(crate) fn after_half_a_close_the_other_half_goes_on(
 /// Octets that an application never saw are no orderly end.
 pub(crate) fn who_drops_unread_octets_resets_the_peer(mut client: SmcStream, server: SmcStream) {
     client.write_all(b"this is not read").unwrap();
-    // Wait until they are there: a reset is for octets that were received.
+    // Bytes that arrived and were not read cause a reset.
     while (&server).read(&mut [0; 1]).unwrap() == 0 {}
     drop(server);
     let error = client.read(&mut [0; 1]).unwrap_err();

@@ -10,7 +10,7 @@ use crate::common::{many_descriptors, possessions, settles, stack};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use smc_sockets::{SmcListener, SmcStream, Stack};
 
-/// Less than the kernel waits for room in a queue, for a test that is to fail.
+/// Limit of each wait. The kernel waits longer for space in a queue, so a failing test fails here.
 const SOON: Duration = Duration::from_secs(10);
 /// More than the kernel keeps for a rendezvous, and fewer than a stack keeps.
 const CALLS: usize = 200;
@@ -26,7 +26,7 @@ fn listener(stack: &Stack) -> (SmcListener, SocketAddr, SocketAddrUnix) {
     (listener, address, name)
 }
 
-/// Calls without an announcement, as soon as the kernel has room for it.
+/// Calls without an announcement, as soon as the kernel's queue has space.
 fn call(name: &SocketAddrUnix) -> OwnedFd {
     let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
     let socket = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None).unwrap();

@@ -21,7 +21,7 @@ const KILLS: &str = "SMC_SOCKETS_KILLS";
 const SECOND: Duration = Duration::from_secs(1);
 const CHUNK: usize = 70_000;
 
-/// What a connection is for, as its first octet says, seen by who accepts.
+/// The first byte of a connection selects what its server does.
 const SEND: u8 = b's';
 const TAKE: u8 = b't';
 const ECHO: u8 = b'e';
@@ -55,7 +55,7 @@ fn victim() {
     }
 }
 
-/// The side that connected: goes on until something fails.
+/// The side that connected: continues until a call fails.
 fn ask(mut stream: &SmcStream, what: u8) -> io::Result<()> {
     let mut chunk = vec![what; CHUNK];
     stream.write_all(&[what])?;

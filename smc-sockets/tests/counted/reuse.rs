@@ -32,7 +32,7 @@ fn pair(client: &Stack, listener: &SmcListener, address: SocketAddr) -> (SmcStre
     (near, far)
 }
 
-/// Bytes go each way, then both sides close.
+/// Bytes are sent in both directions, then both sides close.
 fn use_and_close((mut near, mut far): (SmcStream, SmcStream)) {
     let mut bytes = [0; 5];
     near.write_all(b"there").unwrap();

@@ -32,11 +32,11 @@ fn stacks_and_connections_leave_nothing_behind() {
             client.write_all(b"octets").unwrap();
             server.read_exact(&mut [0; 6]).unwrap();
             drop((client, server));
-            // What the first one made, those behind it use again.
+            // Later connections use the resources of the first one again.
             let fabric = &hosts.fabric;
             let (regions, links) = *idle.get_or_insert_with(|| fabric.usage());
-            // One may come before the last ones have gone, and a link that was not wanted
-            // goes a little later.
+            // A connection may begin before the last ones have ended, and a surplus link is
+            // removed a little later.
             let (now, left) = fabric.usage();
             assert!(
                 now <= regions + 16 && left <= links,

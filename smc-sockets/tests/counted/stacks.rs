@@ -1,5 +1,5 @@
-//! A stack of a living process goes while the peer's waits in a read, or before it has
-//! connected: the peer sees the end within a second, and keeps nothing of it.
+//! A stack is dropped in a process that goes on, while its peer waits in a read, or before it has
+//! connected: the peer gets the end within a second, and keeps no resource of the connection.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -14,14 +14,14 @@ use smc_transport_ism::shared::pairing::Call;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// How the side that goes leaves its connection.
+/// How the stack that is dropped leaves its connection.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Leaves {
     /// Everything read: an orderly end.
     Nothing,
     /// Bytes that will not be read: a reset.
     Unread,
-    /// It had said before that it writes no more, and then leaves octets unread.
+    /// The half was closed before; bytes are left unread.
     Half,
 }
 
@@ -54,7 +54,7 @@ fn live_and_go(listener: &SmcListener, leaves: Leaves) {
         };
         (outcome, Instant::now())
     });
-    // It has gone to sleep by now, most often.
+    // The reader is asleep by now, most often.
     std::thread::sleep(Duration::from_millis(20));
     let gone = Instant::now();
     drop(near);

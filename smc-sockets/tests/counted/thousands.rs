@@ -10,7 +10,7 @@ use smc_sockets::{SmcListener, SmcStream, Stack};
 
 const ROLE: &str = "SMC_SOCKETS_THOUSANDS";
 
-/// A stack with room for them all.
+/// A stack whose table holds all of these connections.
 fn stack() -> Stack {
     let mut settings = settings();
     settings.connections = 16_384;

@@ -16,7 +16,7 @@ use smc_sockets::{Accepting, SmcListener, SmcSocket, SmcStream, Stack};
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// A kernel listener whose connections may be paired by whoever accepts them.
+/// A kernel listener whose connections may be paired by the process that accepts them.
 fn announced(server: &Stack) -> (TcpListener, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     server.announce_listener(&listener).unwrap();
@@ -124,7 +124,7 @@ fn an_undecided_connection_keeps_no_other_waiting() {
     serve(&server, &listener, 5);
     clients.into_iter().for_each(|at| at.join().unwrap());
     assert_eq!(first.finish().unwrap_err().kind(), ErrorKind::WouldBlock);
-    // It goes, and so the connection is decided.
+    // The client closes, which decides the connection.
     drop(silent);
     if let Ok(mut stream) = first.wait() {
         assert!(!stream.carrier().is_smc());
@@ -210,7 +210,7 @@ fn a_worker_pairs_after_it_has_become_another_user() {
     worker.succeeds();
 }
 
-/// The accepted socket is root's: who has become another user since does not speak for it.
+/// The accepted socket is root's: a process that has become another user since may not pair it.
 //= SHM-006 test
 #[test]
 fn who_becomes_another_user_between_accepting_and_pairing_has_tcp() {
@@ -253,7 +253,7 @@ fn a_child_pairs_what_its_parent_has_accepted() {
             assert!(stream.carrier().is_smc(), "{}", stream.carrier());
             echo(stream);
         });
-        // As the parent of a process for each connection does.
+        // A parent that forks for each connection closes its copy, too.
         drop(accepted);
         client.join().unwrap();
         child.succeeds();
@@ -282,7 +282,7 @@ fn what_one_process_has_begun_no_child_goes_on_with() {
     client.join().unwrap();
 }
 
-/// As inetd does: the program that is executed has the connection as its standard streams.
+/// inetd hands a connection to the program that it executes as the standard streams.
 //= SHM-077 test
 #[test]
 fn a_program_that_is_executed_has_tcp() {
@@ -435,7 +435,7 @@ fn a_client_that_ends_by_sigkill_leaves_no_server_waiting() {
             unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
         });
         let (tcp, _) = listener.accept().unwrap();
-        // It may have gone already.
+        // The client may have ended already.
         if let Ok(accepted) = server.accepted(tcp)
             && let Ok(mut stream) = accepted.wait()
         {

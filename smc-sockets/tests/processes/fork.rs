@@ -25,7 +25,7 @@ use smc_view::{Connection, Found};
 const ROLE: &str = "SMC_SOCKETS_FORK_ROLE";
 const SOON: Duration = Duration::from_secs(10);
 
-/// Bytes go one way and the other.
+/// Bytes are sent in both directions.
 #[track_caller]
 fn works(near: &mut SmcStream, far: &mut SmcStream) {
     let sent = octets(5000);
@@ -80,7 +80,7 @@ fn a_child_connects_anew_over_shared_memory() {
         for _ in 0..2 {
             let stream = SmcStream::connect(address).unwrap();
             assert!(stream.carrier().is_smc(), "{}", stream.carrier());
-            // It publishes its own connections, and none of the parent's.
+            // The child publishes its own connections, and none of the parent's.
             let view = Found::at(std::process::id()).unwrap().view;
             assert_eq!(view.process(), std::process::id());
             let published = view.read().connections;
@@ -205,7 +205,7 @@ fn daemon() {
     let listener = SmcListener::bind_on(&stack(), "127.0.0.1:0").unwrap();
     println!("\n{}", listener.local_addr().unwrap());
     let _child = fork(|| echo(&listener, 3));
-    // As daemon(3) does: nothing is cleaned up.
+    // daemon(3) ends the parent like this, without cleaning up.
     // SAFETY: it ends the process.
     unsafe { libc::_exit(0) };
 }

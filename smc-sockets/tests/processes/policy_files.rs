@@ -192,7 +192,7 @@ fn a_file_that_is_named_must_be_one() {
         });
         assert_eq!(line(&output), format!("error: {error}"));
     }
-    // As large as may be.
+    // The largest file that is permitted.
     let most = path("most", &|path| {
         fs::write(path, "#".repeat(1 << 20)).unwrap()
     });

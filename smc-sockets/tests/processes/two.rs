@@ -30,7 +30,7 @@ fn child() {
     match name {
         // Writes for ever.
         "flood" => while stream.write_all(&octets(10_000)).is_ok() {},
-        // Writes, says that this was all, and ends without a word of SMC.
+        // Writes, closes its half, and ends without closing the SMC connection.
         "leave" => {
             stream.write_all(&octets(LEN)).unwrap();
             stream.shutdown(std::net::Shutdown::Write).unwrap();
@@ -47,7 +47,7 @@ fn child() {
     }
 }
 
-/// Serves one connection; it is to bring these octets.
+/// Serves one connection, which must carry these bytes.
 fn serve() {
     let (listener, address) = listener();
     println!("\n{address}");
@@ -154,7 +154,7 @@ fn what_a_process_wrote_before_it_was_killed_is_read_to_its_end() {
     assert!(received == octets(LEN));
 }
 
-/// The urgent octet and its end reach the server at once, which has slept.
+/// The urgent byte and the end of the connection reach a stopped server together.
 #[test]
 fn the_urgent_octet_of_a_peer_that_is_gone_is_there() {
     let (mut child, mut lines, mut client, accept) = server_in_child("mark here");
@@ -189,7 +189,7 @@ fn serve_mark() {
 
 #[test]
 fn what_came_while_the_server_slept_is_read_to_its_end() {
-    // The client is gone before the server has looked at its Confirm.
+    // The client ends before the server has read its Confirm.
     let (mut child, _lines, mut client, accept) = server_in_child("serve here");
     let process = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(process, rustix::process::Signal::STOP).unwrap();

@@ -42,7 +42,7 @@ fn a_connection_is_made_while_something_else_goes_on() {
     let mut stream = stream.unwrap();
     assert!(stream.carrier().is_smc(), "{}", stream.carrier());
     assert!(turns < 100, "{turns} turns");
-    // It is finished once.
+    // A second call has no stream left to return.
     assert_eq!(
         connecting.finish().unwrap_err().kind(),
         ErrorKind::NotConnected

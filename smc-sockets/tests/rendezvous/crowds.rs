@@ -13,7 +13,7 @@ use smc_sockets::{PairingTimeouts, Settings, SmcListener, SmcStream, Stack};
 use smc_transport_ism::device::Gid128;
 use smc_transport_ism::shared::pairing::Call;
 
-/// As many as may be undecided at a time.
+/// Most connections that may be undecided at a time.
 const MANY: usize = 128;
 /// Less than the engine waits for a CLC message.
 const SOON: Duration = Duration::from_secs(4);
@@ -44,7 +44,7 @@ fn who_was_in_the_way_of_others_and_goes_leaves_it_free() {
     assert_eq!(texts.recv_timeout(SOON).as_deref(), Ok("plain"));
 }
 
-/// It is asked to go on, and does nothing at all.
+/// The client gets an answer to its call, and does not continue.
 #[test]
 fn a_client_that_calls_and_does_not_go_on_is_accepted_as_plain_tcp() {
     let mut settings = Settings::default();
@@ -97,7 +97,7 @@ fn is_idle() {
     assert!(spent < Duration::from_millis(25), "{spent:?}");
 }
 
-// As a child has it that was forked, or who keeps a clone.
+// A forked child has such a listener, and so has a program that keeps a clone.
 #[test]
 fn a_listener_with_another_owner_is_left_to_that_owner() {
     if !alone(&a_listener_with_another_owner_is_left_to_that_owner) {

@@ -47,7 +47,7 @@ fn skipped(why: std::fmt::Arguments<'_>) {
     eprintln!("SKIPPED: {why}");
 }
 
-/// This thread is left without any capability.
+/// Gives up all capabilities of this thread.
 pub(crate) fn give_up_rights() {
     let none = CapabilitySets {
         effective: CapabilitySet::empty(),

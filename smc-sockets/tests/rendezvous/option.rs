@@ -137,7 +137,7 @@ fn a_server_without_a_device_says_so_to_clients_of_either_version() {
     });
 }
 
-/// What a server does with the octets of a connection.
+/// What a server does with the bytes of a connection.
 type Answer = fn(TcpStream);
 
 /// A server that sends the option back and knows nothing of SMC: it does this with its
@@ -230,7 +230,7 @@ fn a_server_that_says_nothing_is_left_alone() {
     with_option(|_| {
         is_met_over_tcp_and_left_alone(
             |stream| {
-                // It waits for more of what it takes for a request.
+                // The server takes the bytes for a part of a request, and waits for more.
                 let keep = stream.try_clone().unwrap();
                 std::thread::spawn(move || {
                     let _ = io::copy(&mut &keep, &mut io::sink());
@@ -254,7 +254,7 @@ fn a_server_that_echoes_is_left_alone() {
     });
 }
 
-/// Who speaks CLC, and wrongly, is no server of another protocol.
+/// A server whose CLC messages are malformed is no server of another protocol.
 #[test]
 fn a_malformed_answer_is_an_error_and_no_reason_to_connect_again() {
     with_option(|_| {
@@ -269,7 +269,7 @@ fn a_malformed_answer_is_an_error_and_no_reason_to_connect_again() {
         assert_eq!(refused.kind(), io::ErrorKind::ConnectionReset, "{refused}");
         assert_eq!(firsts.recv().unwrap(), CLC);
         assert!(firsts.try_recv().is_err(), "it was asked twice");
-        // Nor is it remembered as one that knows nothing of SMC.
+        // The server does not enter the list of those that lack SMC, either.
         let stream = SmcStream::connect_on(&client, address);
         assert_eq!(firsts.recv().unwrap(), CLC);
         drop(stream);

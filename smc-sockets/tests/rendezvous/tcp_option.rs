@@ -22,7 +22,7 @@ fn watched(marks: &Marks, local: SocketAddr, asked: (bool, bool)) -> (bool, bool
     (client, server, wire.seen(port))
 }
 
-/// The same without a watch, and the listener's port.
+/// Both verdicts without a capture, and the listener's port.
 fn verdicts(marks: &Marks, local: SocketAddr, asked: (bool, bool)) -> (bool, bool, u16) {
     let family = if local.is_ipv4() {
         AddressFamily::INET
@@ -43,7 +43,7 @@ fn verdicts(marks: &Marks, local: SocketAddr, asked: (bool, bool)) -> (bool, boo
     connect(&client, &listener.local_addr().unwrap()).unwrap();
     let mut client = TcpStream::from(client);
     let (mut server, _) = listener.accept().unwrap();
-    // The option costs no octet of data.
+    // The option takes no byte of data away.
     client.write_all(b"ping").unwrap();
     let mut octets = [0; 4];
     server.read_exact(&mut octets).unwrap();

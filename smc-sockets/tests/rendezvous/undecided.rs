@@ -90,7 +90,7 @@ fn a_crowd_of_silent_clients_is_bounded_and_keeps_no_other_out() {
     let mut crowd: Vec<_> = (0..MOST).map(|_| silent(address)).collect();
     std::thread::sleep(YOUNG);
     crowd.extend((0..MORE).map(|_| silent(address)));
-    // Those that make room, and no others.
+    // Exactly those that are evicted are accepted.
     let cause = Cause::Limit(Limit::Undecided(MOST));
     let evicted: Vec<_> = (0..MORE)
         .map(|_| taken.recv_timeout(SOON).expect("one that made room"))
@@ -127,7 +127,7 @@ fn a_crowd_of_silent_clients_is_bounded_and_keeps_no_other_out() {
 }
 
 //= SHM-062 test
-/// A client that was declined before it had proposed, and goes on over TCP.
+/// A client that was declined before it had proposed continues over TCP.
 #[test]
 fn a_client_that_made_room_keeps_every_byte() {
     const MOST: usize = 64;
@@ -212,7 +212,7 @@ fn a_client_whose_stream_is_dropped_before_its_proposal_is_not_reset() {
         }
         // A reset would be an error.
         assert_eq!(peer.rest(), b"goodbye", "{at}");
-        // As over TCP, bytes that nothing will read are answered by one.
+        // Bytes that arrive after the close are answered by a reset, as over TCP.
         if at == 0 {
             peer.send(b"late");
             let is_reset = || {

@@ -1,14 +1,13 @@
 //! What a program that knows std's `TcpStream` relies on: each test runs over TCP and over RNICs, too.
 #![cfg(target_os = "linux")]
 
-use crate::common;
-
 use std::io::ErrorKind;
 use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use crate::common;
 use common::ends::{End, LONG, over_all, poll, timespec};
 use rustix::event::PollFlags;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
@@ -24,12 +23,12 @@ over_all! {
     a_writer_that_waits_gets_the_reset
 }
 
-/// Fills what there is room for, without waiting.
+/// Writes without waiting until nothing more fits.
 fn fill(end: &impl End) {
     while end.put(&[7; 100_000]).is_ok() {}
 }
 
-/// What a thread comes to in time.
+/// The outcome of a thread that must end in time.
 fn in_time<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> mpsc::Receiver<T> {
     let (sender, outcome) = mpsc::channel();
     std::thread::spawn(move || sender.send(work()));
@@ -116,7 +115,7 @@ impl Edges {
     }
 }
 
-// `epoll(7)`: who got less than it asked for may wait for the next edge.
+// `epoll(7)`: a caller that got less than it asked for may wait for the next edge.
 fn a_short_read_is_followed_by_an_edge<E: End>() {
     let (client, server) = E::pair();
     server.set_nonblocking(true).unwrap();

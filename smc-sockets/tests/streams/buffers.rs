@@ -1,11 +1,10 @@
 //! Sizes of buffers, set before a socket connects or listens.
 #![cfg(target_os = "linux")]
 
-use crate::common;
-
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
+use crate::common;
 use common::ends::is_readable;
 use common::{listener, stack};
 use smc_sockets::{SmcSocket, SmcStream};

@@ -104,7 +104,7 @@ const SEQUENCES: &[&[Step]] = &[
     ],
     &[Shutdown(Shutdown::Read)],
     &[Shutdown(Shutdown::Both)],
-    // The peer goes.
+    // The peer closes.
     &[PeerCloses, Drain],
     &[PeerWrites(7), PeerCloses, Drain],
     &[PeerResets, Drain],
@@ -119,7 +119,7 @@ fn would_block(outcome: &std::io::Result<usize>) -> bool {
 struct Run<S> {
     this: S,
     peer: Option<S>,
-    /// Bytes on their way to the peer.
+    /// Bytes in flight to the peer.
     written: usize,
     epoll: OwnedFd,
 }

@@ -370,7 +370,7 @@ fn read_to_end(mut stream: &SmcStream) {
     }
 }
 
-/// The loop sleeps and would be woken; a read elsewhere, which does not wait, polls by itself.
+/// The event loop is asleep; a read on another thread, which does not wait, polls the device itself.
 #[test]
 fn a_stream_that_is_not_registered_is_read_while_a_loop_sleeps() {
     let (server, client) = (stack(), stack());
@@ -389,7 +389,7 @@ fn a_stream_that_is_not_registered_is_read_while_a_loop_sleeps() {
     }
 }
 
-/// A thread sleeps at the words of the peers that there were; a later peer's messages come over
+/// A thread sleeps on the futex words of the peers known so far; a later peer's messages come over
 /// a socket, which the loop does not read.
 #[test]
 fn threads_are_woken_by_a_later_peer_beside_a_loop_that_does_not_run() {
@@ -421,7 +421,7 @@ fn threads_are_woken_by_a_later_peer_beside_a_loop_that_does_not_run() {
     drop(idle);
 }
 
-/// Dropping a stream polls the device: what sleeps is to be woken by it afterwards.
+/// Dropping a stream polls the device: threads that are asleep must be woken afterwards.
 #[test]
 fn the_drop_of_a_stream_that_has_ended_leaves_a_sleeping_loop_wakeable() {
     let (server, client) = (stack(), stack());

@@ -49,7 +49,7 @@ fn a_plain_client_sees_nothing_but_the_applications_octets() {
     assert!(received == sent);
 }
 
-/// As in the first test that anybody writes: both ends in one process.
+/// Both ends in one process, the simplest use of all.
 #[test]
 fn a_stack_that_meets_itself_uses_shared_memory() {
     for at in ["127.0.0.1:0", "0.0.0.0:0", "[::]:0"] {

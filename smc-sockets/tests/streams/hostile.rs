@@ -1,13 +1,12 @@
 //! Peers that break the rules: after pairing, and at the pairing socket. Applications get
-//! their peer's octets, the end, or an error, and never CLC.
-
-use crate::common;
+//! their peer's bytes, the end, or an error, and never CLC.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
+use crate::common;
 use crate::common::peer::{Door, Peer, decline, of_another_process, with_another_dmb};
 use crate::common::{Random, listener, octets, stack};
 use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
@@ -67,7 +66,7 @@ fn a_client_that_sends_no_proposal_is_an_error_or_tcp() {
         listener.set_nonblocking(true).unwrap();
         let mut client = Peer::connect(address);
         client.send(&sent);
-        // It may have been reset already.
+        // The connection may have been reset already.
         let _ = client.tcp.shutdown(Shutdown::Write);
         let begin = Instant::now();
         // A connection that was reset may never be accepted.
@@ -109,7 +108,7 @@ fn a_client_that_is_silent_is_given_up() {
     let (listener, address) = listener();
     let begin = Instant::now();
     let silent = Peer::connect(address);
-    // It keeps no other waiting.
+    // No other client waits because of the silent one.
     serves_on(&listener, "meanwhile");
     assert!(begin.elapsed() < Duration::from_secs(5));
     let mut tcp = &silent.tcp;
@@ -180,7 +179,7 @@ fn a_client_that_loses_patience_is_served_over_tcp() {
     let (listener, address) = listener();
     let mut client = Peer::connect(address);
     let proposal = client.propose();
-    // It does not wait for the Accept, which may be under way.
+    // The client does not wait for the Accept, which may be in flight.
     client.send(&[proposal, decline(), b"octets".to_vec()].concat());
     client.tcp.shutdown(Shutdown::Write).unwrap();
     let (mut stream, _) = listener.accept().unwrap();
@@ -222,7 +221,7 @@ fn a_server_that_loses_patience_is_met_over_tcp() {
     });
 }
 
-/// Times that this thread has slept.
+/// Number of times that this thread has blocked.
 fn sleeps() -> u64 {
     let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
     let line = status
@@ -337,7 +336,7 @@ fn a_client_that_confirms_with_memory_it_does_not_have_is_reset() {
     client.send(&proposal);
     let accept = client.receive();
     client.handle(&accept);
-    // For a client that confirms SMC-D has begun: there is no way back to TCP.
+    // A client that has confirmed SMC-D uses it: it cannot return to TCP.
     let confirm = with_another_dmb(&client.next());
     client.send(&confirm);
     let error = client.tcp.read(&mut [0; 1]).unwrap_err();
@@ -386,7 +385,7 @@ fn a_peer_that_takes_its_memory_back_is_an_error() {
 fn a_reader_gets_the_reset_of_a_peer_that_takes_its_memory_back() {
     //= D-059 test
     let (listener, _) = listener();
-    // It reads already, or not yet.
+    // The reader may have begun to wait, or not.
     for begins in [Duration::ZERO, Duration::from_millis(50)] {
         let (mut client, mut stream) = confirmed(&listener);
         let reads = std::thread::spawn(move || {
@@ -415,7 +414,7 @@ fn a_flood_at_the_pairing_socket_delays_no_connection() {
     let mut random = Random::new(3);
     let mut callers = Vec::new();
     for _ in 0..20 {
-        // As many as it takes, each with noise.
+        // As many calls as the socket accepts, each with noise.
         for _ in 0..200 {
             let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
             let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;

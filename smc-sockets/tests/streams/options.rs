@@ -1,12 +1,11 @@
 //! What can be set and asked of a stream: each test runs over TCP and over RNICs, too.
 #![cfg(target_os = "linux")]
 
-use crate::common;
-
 use std::io::{ErrorKind, IoSlice, IoSliceMut};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
+use crate::common;
 use common::ends::{End, LONG, is_readable, over_all};
 use rustix::net::{AddressFamily, SocketType};
 use smc_sockets::SmcStream;
@@ -123,7 +122,7 @@ fn slices_keep_their_order<E: End>() {
     assert_eq!(all, b"one, two and three");
     let slices = &mut [IoSliceMut::new(&mut second)];
     assert_eq!(server.get_slices(slices).unwrap(), 0);
-    // More than there is room for, by who does not wait.
+    // More than fits, on a stream that does not wait.
     server.set_nonblocking(true).unwrap();
     let large = vec![7; 4 << 20];
     let written = server.put_slices(&[IoSlice::new(&large), IoSlice::new(&large)]);
@@ -165,7 +164,7 @@ fn a_cork_holds_what_is_small<E: End>() {
     assert_eq!(&octets[..len], b"head and body");
     client.put(b"more").unwrap();
     assert_eq!(server.get(&mut octets).unwrap(), 4);
-    // What is large goes, and what is left when the stream ends.
+    // Large writes are sent, and so is the rest when the stream ends.
     client.set_cork(true).unwrap();
     client.put(&vec![7; 150_000]).unwrap();
     assert!(is_readable(&server, SHORT));

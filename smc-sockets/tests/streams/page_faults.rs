@@ -16,7 +16,7 @@ const PAGE: usize = 4096;
 /// Faults of this process only, which takes no privilege.
 const USER_MODE_ONLY: libc::c_int = 1;
 
-/// A page that is not there: whoever touches it waits until [`Missing::supply`].
+/// A page without memory: a thread that touches it waits until [`Missing::supply`].
 struct Missing {
     uffd: OwnedFd,
     address: usize,
@@ -159,7 +159,7 @@ fn a_reader_faults(waits: bool) {
         (all_came, end)
     });
     if waits {
-        // So that it sleeps, most often.
+        // The thread is asleep by then, most often.
         thread::sleep(Duration::from_millis(50));
         server.write_all(&[7; PAGE]).unwrap();
     }

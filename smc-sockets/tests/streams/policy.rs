@@ -1,11 +1,10 @@
 //! Policy decides when connections are made and accepted, and streams report which rule did.
 #![cfg(target_os = "linux")]
 
-use crate::common;
-
 use std::io::{Read, Write};
 use std::net::TcpListener;
 
+use crate::common;
 use common::octets;
 use common::rnics::rnics;
 use smc_sockets::policy::Rule;
@@ -29,7 +28,7 @@ fn with_rnic(fabric: &Fabric, host: u8, policy: &str) -> Stack {
     Stack::with_rnics(settings(policy), rnics(fabric, host, 1).alone()).unwrap()
 }
 
-/// Both ends of a connection, through which octets go unharmed either way.
+/// Both ends of a connection that carries bytes in both directions.
 fn connection(client: &Stack, server: &Stack) -> (SmcStream, SmcStream) {
     let listener = SmcListener::bind_on(server, "127.0.0.1:0").unwrap();
     connection_to(client, &listener)
@@ -115,7 +114,7 @@ fn a_servers_policy_keeps_its_connections_on_tcp() {
         ("listen-ports = [1]", "listen-ports"),
         ("exclude = [\"127.0.0.1\"]", "exclude"),
     ] {
-        // It is not answered, and does not wait long for that.
+        // The server does not answer the call, and the client waits only briefly.
         let (client, server) = connection(&Stack::open().unwrap(), &stack(policy));
         assert_eq!(rule(&server).key(), key);
         assert_eq!(
@@ -147,9 +146,9 @@ fn memory_that_is_permitted_limits_connections_and_is_named() {
         (reason.smcss().as_str(), reason.decided_by()),
         ("0x01010000", Side::Here)
     );
-    // As a server, too.
+    // The limited stack as the server.
     let listener = SmcListener::bind_on(&limited, "127.0.0.1:0").unwrap();
-    // It is not answered, and does not wait long for that.
+    // The server does not answer the call, and the client waits only briefly.
     let (_, third) = connection_to(&Stack::open().unwrap(), &listener);
     assert_eq!(why(&third).cause(), reason.cause());
 }

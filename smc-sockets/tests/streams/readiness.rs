@@ -33,7 +33,7 @@ fn a_stream_that_does_not_wait_can_be_polled_both_ways() {
     assert_eq!(error.kind(), ErrorKind::WouldBlock);
     assert_eq!(poll(&server, both, NOW), PollFlags::OUT);
 
-    // All that there is room for.
+    // Everything that fits.
     let message = octets(4 << 20);
     let mut written = 0;
     let full = loop {

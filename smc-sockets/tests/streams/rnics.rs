@@ -1,12 +1,11 @@
 //! Streams over RNICs: what only they have, and the scenarios of `streams` for which the engine has
 //! another path with them. What a program may rely on as with TCP is in `as_tcp`.
 
-use crate::common;
-
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
+use crate::common;
 use crate::common::rnics::{Hosts, rnics};
 use crate::common::{octets, scenarios, settles};
 use rustix::event::{PollFd, PollFlags};
@@ -42,7 +41,7 @@ fn who_waits_for_the_end_of_a_stack_leaves_nothing_on_the_way() {
         client: stack,
         server: peer,
     } = hosts;
-    // As long as a stream keeps it, it goes on.
+    // A stream keeps the stack running.
     assert!(!stack.clone().end(Duration::from_millis(50)));
     drop(client);
     let mut received = Vec::new();
@@ -69,7 +68,7 @@ fn who_drops_unread_octets_resets_the_peer() {
     scenarios::who_drops_unread_octets_resets_the_peer(client, server);
 }
 
-/// More than a link group has room for, side by side, and then one after the other.
+/// More connections than one link group holds, side by side, and then one after the other.
 #[test]
 fn hundreds_of_connections_share_links() {
     const MANY: usize = 300;
@@ -114,9 +113,9 @@ fn hundreds_of_connections_share_links() {
         assert_eq!(text, "once");
     }
     serving.join().unwrap();
-    // Neither links nor memory grow with what comes and goes.
+    // Neither links nor memory grow with the number of connections that have ended.
     let (after, links) = hosts.fabric.usage();
-    // One may come before the last one has gone.
+    // A connection may begin before the last one has ended.
     assert!(
         after < regions + MANY / 4 && links == queue_pairs,
         "{regions} {after}"
@@ -201,7 +200,7 @@ fn a_connection_survives_one_of_two_links_and_not_the_last() {
     }
 }
 
-/// A stack that goes ends its groups, although the other one stays and has no reason to.
+/// A stack that is dropped ends its link groups, also those that the peer would keep.
 #[test]
 fn the_peers_links_go_with_a_stack() {
     for client_goes in [true, false] {
@@ -278,7 +277,7 @@ fn who_has_no_rnic_falls_back_and_not_one_octet_is_lost() {
         let address = listener.local_addr().unwrap();
         let serving = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
-            // It speaks first, and overtakes whatever is left of CLC.
+            // The server sends first, and overtakes what is left of the CLC messages.
             stream.write_all(b"220 ready\n").unwrap();
             stream
         });

@@ -1,12 +1,11 @@
 //! Streams over shared memory: what a program sees of them.
 #![cfg(target_os = "linux")]
 
-use crate::common;
-
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
+use crate::common;
 use common::{listener, octets, pair, scenarios, stack};
 use smc_sockets::SmcStream;
 
@@ -69,7 +68,7 @@ fn a_read_waits_as_long_as_it_may() {
     assert_eq!(error.kind(), ErrorKind::WouldBlock);
     assert!(begin.elapsed() >= time);
     client.set_write_timeout(Some(time)).unwrap();
-    // As much as there is room for, then no more.
+    // Nothing more fits after that.
     let sent = octets(2 << 20);
     let written = client.write(&sent).unwrap();
     assert!(written > 0 && written < sent.len());
@@ -196,7 +195,7 @@ fn addresses_are_as_with_tcp_in_either_family() {
     }
 }
 
-/// Clones of a listener accept from one queue; the address is free when the last is gone.
+/// Clones of a listener accept from one queue; the address is free when the last clone is dropped.
 #[test]
 fn clones_of_a_listener_share_its_connections() {
     let (listener, address) = common::listener();
@@ -266,7 +265,7 @@ fn a_reader_is_woken_while_another_thread_writes_on_the_same_connection() {
         for round in 0..ROUNDS {
             server.read_exact(&mut message).unwrap();
             if round % 64 == 0 {
-                // So that the reader sleeps at times.
+                // The reader falls asleep at times.
                 std::thread::sleep(Duration::from_millis(1));
             }
             server.write_all(&message).unwrap();

@@ -1,11 +1,10 @@
-//! Urgent octets: each test runs over TCP and over RNICs, too.
+//! Urgent bytes: each test runs over TCP and over RNICs, too.
 #![cfg(target_os = "linux")]
-
-use crate::common;
 
 use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
 
+use crate::common;
 use common::Random;
 use common::ends::{End, LONG, is_readable, over_all};
 use smc_sockets::SmcStream;
@@ -44,7 +43,7 @@ impl Marked for std::net::TcpStream {
     }
 }
 
-/// The urgent octet, when it has come.
+/// Waits for the urgent byte and returns it.
 fn urgent(end: &impl End) -> io::Result<u8> {
     let begin = Instant::now();
     loop {
@@ -55,14 +54,14 @@ fn urgent(end: &impl End) -> io::Result<u8> {
     }
 }
 
-/// Reads once, with room for everything.
+/// Reads once, into a buffer that is large enough for everything.
 fn read(end: &impl End) -> String {
     let mut octets = [0; 64];
     let len = end.get(&mut octets).unwrap();
     String::from_utf8(octets[..len].to_vec()).unwrap()
 }
 
-/// Reads so many octets.
+/// Reads this number of bytes.
 fn read_all(end: &impl End, len: usize) -> String {
     let mut all = String::new();
     while all.len() < len {

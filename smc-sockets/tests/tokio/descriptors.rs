@@ -142,7 +142,7 @@ async fn connect() {
         }
     }
     println!("\n{} connections", streams.len());
-    // The server ends a connection some time after its peer has: it needs room for both.
+    // The server ends a connection some time after its peer has: both need descriptors at that time.
     streams.truncate(CONNECTIONS / 2);
     let mut pending = 0;
     for _ in 0..100 {

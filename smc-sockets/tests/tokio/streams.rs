@@ -148,7 +148,7 @@ async fn who_writes_waits_for_who_reads() {
     let (mut client, mut server) = pair().await;
     let sent = octets(3 << 20);
     let mut written = 0;
-    // As much as there is room for, and not all.
+    // Only a part of it fits into the peer's buffer.
     while let Ok(len) = timeout(SHORT, client.write(&sent[written..])).await {
         written += len.unwrap();
         assert!(written < sent.len());
@@ -232,10 +232,10 @@ async fn connecting_may_be_given_up() {
         }
         assert!(std::time::Instant::now() < end, "all were made at once");
     }
-    // What came to be is accepted, and ends.
+    // Connections that were made are accepted, and end.
     while let Ok(accepted) = timeout(SHORT, listener.accept()).await {
         let (mut stream, _) = accepted.unwrap();
-        // It may have been reset.
+        // The connection may have been reset.
         let _ = timeout(LONG, stream.read(&mut [0; 1])).await.unwrap();
     }
     let mut kept = Vec::new();
@@ -382,7 +382,7 @@ fn what_a_forked_child_drops_the_parents_tasks_still_wait_for() {
         let accepted = own.block_on(listener.accept()).unwrap_err();
         assert_eq!(accepted.kind(), ErrorKind::Unsupported);
         assert!(own.block_on(client.readable()).is_err());
-        // It can be registered anew; which process accepts is theirs to agree on.
+        // The child may register the listener again; the two processes agree on which of them accepts.
         let inherited = listener.into_std().unwrap();
         own.block_on(async { SmcListener::from_std(inherited) })
             .unwrap();
@@ -480,7 +480,7 @@ async fn a_runtime_that_ends_leaves_no_task_of_another_waiting() {
     }
 }
 
-/// A stream goes from runtime to runtime, with a wait in each.
+/// A stream is moved from runtime to runtime, and waits in each.
 #[test]
 fn a_stream_moves_between_runtimes() {
     let runtimes = [(); 3].map(|()| Apart::begin());
