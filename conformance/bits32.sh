@@ -12,11 +12,11 @@ small=i686-unknown-linux-gnu
 version=$(stated_version)
 use_toolchain "$version" "${bare[@]}" $small
 
-for target in "${bare[@]}"; do
-  # Its own std is not there, so nothing can ask for it.
-  RUSTFLAGS=-Dwarnings cargo "+$version" build --locked --release -p smc-proto --no-default-features \
-    --target "$target" --target-dir "$target_dir/bits32"
-done
+# Macros and build scripts are the same as for conformance/oldest.sh, by the same compiler.
+target_dir=$target_dir/oldest
+# Their own std is not there, so nothing can ask for it.
+RUSTFLAGS=-Dwarnings cargo "+$version" build --locked --release -p smc-proto --no-default-features \
+  "${bare[@]/#/--target=}" --target-dir "$target_dir"
 
 as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
 if ! command -v i686-linux-gnu-gcc >/dev/null || [ ! -e /usr/i686-linux-gnu/lib/libc.a ]; then
@@ -28,7 +28,7 @@ fi
 export CARGO_TARGET_I686_UNKNOWN_LINUX_GNU_LINKER=i686-linux-gnu-gcc
 export CARGO_TARGET_I686_UNKNOWN_LINUX_GNU_RUNNER=.ci/limited
 export RUSTFLAGS="-Dwarnings -Ctarget-feature=+crt-static"
-on_i686() { cargo "+$version" test --locked --target $small --target-dir "$target_dir/bits32" "$@"; }
+on_i686() { cargo "+$version" test --locked --target $small --target-dir "$target_dir" "$@"; }
 on_i686 -p smc-proto --lib
 on_i686 -p smc-transport-ism --test contract
 # A thousand connections do not fit into 4 GiB of addresses.

@@ -17,6 +17,7 @@
 
 mod changes;
 mod laws;
+mod parallel;
 mod points;
 mod program;
 mod solver;
@@ -138,9 +139,8 @@ pub fn compare(sources: &Sources, solver: &Solver, count: usize) -> Result<usize
 /// A law that applies to nothing, a solver that does not work or does not decide.
 pub fn prove(sources: &Sources, solver: &Solver) -> Result<Vec<Proof>, Problem> {
     let program = sources.program()?;
-    let mut proofs = Vec::new();
-    for law in program.laws() {
-        let formula = translate::law(&program, &law)?;
+    parallel::map(&program.laws(), |law| {
+        let formula = translate::law(&program, law)?;
         if !matches!(
             solver.ask(&formula.applies(), PROOF_SECONDS)?,
             Answer::At(_)
@@ -152,9 +152,9 @@ pub fn prove(sources: &Sources, solver: &Solver) -> Result<Vec<Proof>, Problem> 
             Answer::At(arguments) => Some(arguments),
             Answer::Unknown => return Err(Problem::new(format!("{law}: not decided in time"))),
         };
-        proofs.push(Proof { law, fails_at });
-    }
-    Ok(proofs)
+        let law = law.clone();
+        Ok(Proof { law, fails_at })
+    })
 }
 
 /// Changes `cursor.rs` in every known way, one change at a time, and searches for a law that
@@ -163,8 +163,7 @@ pub fn prove(sources: &Sources, solver: &Solver) -> Result<Vec<Proof>, Problem> 
 /// # Errors
 /// A change that cannot be made or translated, a solver that does not work or does not decide.
 pub fn refute(sources: &Sources, solver: &Solver) -> Result<Vec<Refutation>, Problem> {
-    let mut refutations = Vec::new();
-    for change in changes::all(&sources.cursor)? {
+    parallel::map(&changes::all(&sources.cursor)?, |change| {
         let changed = Sources {
             cursor: change.applied(&sources.cursor),
             ..sources.clone()
@@ -181,13 +180,12 @@ pub fn refute(sources: &Sources, solver: &Solver) -> Result<Vec<Refutation>, Pro
                 break;
             }
         }
-        refutations.push(Refutation {
+        Ok(Refutation {
             refuted_by,
             equivalent: change.equivalent,
-            change: change.name,
-        });
-    }
-    Ok(refutations)
+            change: change.name.clone(),
+        })
+    })
 }
 
 #[cfg(test)]

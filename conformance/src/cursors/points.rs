@@ -6,6 +6,7 @@ mod values;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
+use super::parallel;
 use super::program::Program;
 use super::solver::{Answer, Question, Solver};
 use super::translate;
@@ -22,7 +23,8 @@ pub(super) fn compare(program: &Program, solver: &Solver, count: usize) -> Resul
             "{name}: only one of the sources and points/twins.rs has it"
         )));
     }
-    for (number, twin) in TWINS.iter().enumerate() {
+    let numbered: Vec<_> = TWINS.iter().enumerate().collect();
+    parallel::map(&numbered, |&(number, twin)| {
         let formula = translate::function(program, twin.name)?;
         // Some points are none, as callers must not call the function there.
         let seeds = (0..).map(|seed| (number as u64) << 32 | seed);
@@ -38,7 +40,8 @@ pub(super) fn compare(program: &Program, solver: &Solver, count: usize) -> Resul
                 }
             }
         }
-    }
+        Ok(())
+    })?;
     Ok(TWINS.len())
 }
 
