@@ -9,40 +9,51 @@ use libc::{
     socklen_t, ssize_t, timespec, timeval,
 };
 
-/// Finds the next definition of a function behind this library's; a program without it does not
-/// get this far.
-fn next(at: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
-    let known = at.load(Ordering::Relaxed);
-    if !known.is_null() {
-        return known;
-    }
+/// Finds the next definition of a function behind this library's. Null if there is none.
+#[cold]
+fn find(at: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
     // SAFETY: the name is a C string; dlsym has no other precondition.
     let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
-    at.store(found, Ordering::Relaxed);
+    if !found.is_null() {
+        at.store(found, Ordering::Relaxed);
+    }
     found
 }
 
+/// Defines each function so that a call is one jump through a pointer, which saves no register:
+/// at first it points to a function that finds the real one.
 macro_rules! real {
     ($($(#[$attribute:meta])* fn $name:ident($($argument:ident: $kind:ty),*) -> $result:ty;)*) => {
         $(
             $(#[$attribute])*
             #[inline]
             pub(crate) unsafe fn $name($($argument: $kind),*) -> $result {
-                static AT: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
-                let name = const {
-                    match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
-                        Ok(name) => name,
-                        Err(_) => panic!(),
+                type Function = unsafe extern "C-unwind" fn($($kind),*) -> $result;
+
+                static AT: AtomicPtr<c_void> = AtomicPtr::new(resolve as Function as *mut c_void);
+
+                #[cold]
+                unsafe extern "C-unwind" fn resolve($($argument: $kind),*) -> $result {
+                    let name = const {
+                        match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+                            Ok(name) => name,
+                            Err(_) => panic!(),
+                        }
+                    };
+                    let found = find(&AT, name);
+                    if found.is_null() {
+                        super::errno::set(libc::ENOSYS);
+                        return -1;
                     }
-                };
-                let found = next(&AT, name);
-                if found.is_null() {
-                    super::errno::set(libc::ENOSYS);
-                    return -1;
+                    // SAFETY: libc's function of this name has this type.
+                    let function: Function = unsafe { std::mem::transmute(found) };
+                    // SAFETY: the caller keeps to what the function asks for.
+                    unsafe { function($($argument),*) }
                 }
-                // SAFETY: libc's function of this name has this type.
-                let function: unsafe extern "C-unwind" fn($($kind),*) -> $result =
-                    unsafe { std::mem::transmute(found) };
+
+                // SAFETY: the pointer is `resolve` or libc's function of this name: both have this
+                // type.
+                let function: Function = unsafe { std::mem::transmute(AT.load(Ordering::Relaxed)) };
                 // SAFETY: the caller keeps to what the function asks for.
                 unsafe { function($($argument),*) }
             }
@@ -112,10 +123,20 @@ real! {
     fn execvpe(file: *const c_char, arguments: *const *const c_char, environment: *const *const c_char) -> c_int;
 }
 
+/// A function that was found before, or is found now.
+fn known(at: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
+    let known = at.load(Ordering::Relaxed);
+    if known.is_null() {
+        find(at, name)
+    } else {
+        known
+    }
+}
+
 /// Finds a function whose result is no number: `fdopen`.
 pub(crate) fn fdopen(fd: c_int, mode: *const c_char) -> *mut libc::FILE {
     static AT: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
-    let found = next(&AT, c"fdopen");
+    let found = known(&AT, c"fdopen");
     if found.is_null() {
         return ptr::null_mut();
     }
@@ -136,7 +157,7 @@ pub(crate) unsafe fn freopen(
     stream: *mut libc::FILE,
 ) -> *mut libc::FILE {
     static AT: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
-    let found = next(&AT, c"freopen");
+    let found = known(&AT, c"freopen");
     if found.is_null() {
         return ptr::null_mut();
     }

@@ -503,7 +503,7 @@ impl State {
                     && kernel_ctl(epoll, libc::EPOLL_CTL_ADD, at.fd, Some(event)).is_ok()
                 {
                     let (set, events, data) = (epoll, event.events, event.u64);
-                    table::added(at.fd, Registration { set, events, data }, true);
+                    table::added(at.fd, Registration { set, events, data });
                 }
             }
         }

@@ -10,7 +10,7 @@
 
 use std::array;
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
 use super::config;
@@ -42,13 +42,14 @@ struct Slot {
 /// The registration of a descriptor in an epoll set of the kernel.
 #[derive(Default)]
 struct Added {
-    /// The set's descriptor and one, or 0; [`SEVERAL`] if there are more.
+    /// The set's descriptor and one, or 0; [`UNKNOWN`] if only the kernel knows.
     set: AtomicI32,
     events: AtomicU32,
     data: AtomicU64,
 }
 
-const SEVERAL: i32 = -1;
+/// The descriptor has been in several sets, or its registration has changed.
+const UNKNOWN: i32 = -1;
 /// The kind of connections.
 const CONN: u8 = 1;
 /// The kind of epoll sets with connections.
@@ -100,6 +101,7 @@ fn slot(fd: i32) -> Option<&'static Slot> {
     page.0.get(fd % PER_PAGE)
 }
 
+#[cold]
 fn slot_or_new(fd: i32) -> Option<&'static Slot> {
     let fd = usize::try_from(fd).ok()?;
     let page = PAGES.get(fd / PER_PAGE)?;
@@ -249,7 +251,8 @@ pub(crate) fn put(fd: i32, object: Object) -> bool {
         slot.number.store(number, Ordering::Release);
     }
     let before = at.replace(object);
-    slot.kind.store(kind, Ordering::Release);
+    // In one order with what threads note that wait at a set in the kernel.
+    slot.kind.store(kind, Ordering::SeqCst);
     drop(at);
     drop(before);
     true
@@ -331,22 +334,75 @@ pub(crate) fn take(fd: i32) -> Option<Object> {
     at.take()
 }
 
-/// The kernel has a descriptor in an epoll set from now on, or changed its registration there.
-pub(crate) fn added(fd: i32, to: Registration, is_new: bool) {
-    let Some(slot) = slot_or_new(fd) else {
-        return;
-    };
-    let before = slot.added.set.load(Ordering::Relaxed);
-    let of = to.set.saturating_add(1);
-    if before != 0 && before != of {
-        if is_new {
-            slot.added.set.store(SEVERAL, Ordering::Relaxed);
-        }
-        return;
+/// What the library has for a descriptor, found once for all that a call needs of it.
+#[derive(Clone, Copy)]
+pub(crate) struct Entry(&'static Slot);
+
+/// The entry of a descriptor, made if there is none yet; none for a number that no program uses.
+#[inline]
+pub(crate) fn entry(fd: i32) -> Option<Entry> {
+    slot(fd).or_else(|| slot_or_new(fd)).map(Entry)
+}
+
+/// The entry of a descriptor, if anything has been noted of descriptors near it.
+#[inline]
+pub(crate) fn known_entry(fd: i32) -> Option<Entry> {
+    slot(fd).map(Entry)
+}
+
+impl Entry {
+    /// Whether the descriptor is not the kernel's alone.
+    #[inline]
+    pub(crate) fn has(self) -> bool {
+        self.0.kind.load(Ordering::Acquire) != 0
     }
-    slot.added.events.store(to.events, Ordering::Relaxed);
-    slot.added.data.store(to.data, Ordering::Relaxed);
-    slot.added.set.store(of, Ordering::Relaxed);
+
+    /// The kernel has the descriptor in an epoll set from now on.
+    fn added(self, to: Registration) {
+        let added = &self.0.added;
+        let before = added.set.load(Ordering::Relaxed);
+        let of = to.set.saturating_add(1);
+        if before != 0 && before != of {
+            added.set.store(UNKNOWN, Ordering::Relaxed);
+            return;
+        }
+        added.events.store(to.events, Ordering::Relaxed);
+        added.data.store(to.data, Ordering::Relaxed);
+        added.set.store(of, Ordering::Relaxed);
+    }
+
+    /// A registration of the descriptor may change: the kernel is asked if it is needed. Programs
+    /// that change registrations all the time pay one store for that.
+    #[inline]
+    pub(crate) fn changes(self) {
+        self.0.added.set.store(UNKNOWN, Ordering::Relaxed);
+    }
+
+    /// A thread begins to wait at this epoll set in the kernel; false if the set has connections
+    /// by now, and the thread is to wait for them.
+    #[inline]
+    pub(crate) fn begins_wait(self) -> bool {
+        // A thread that makes this a set with connections sees the waiter, or this one sees that.
+        self.0.waiters.fetch_add(1, Ordering::SeqCst);
+        if self.0.kind.load(Ordering::SeqCst) == SET {
+            self.ends_wait();
+            return false;
+        }
+        true
+    }
+
+    /// The thread waits no more.
+    #[inline]
+    pub(crate) fn ends_wait(self) {
+        self.0.waiters.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// The kernel has a descriptor in an epoll set from now on.
+pub(crate) fn added(fd: i32, to: Registration) {
+    if let Some(entry) = entry(fd) {
+        entry.added(to);
+    }
 }
 
 /// The kernel has a descriptor in this epoll set no more.
@@ -368,37 +424,12 @@ pub(crate) fn closed(fd: i32) {
     }
 }
 
-/// A thread begins to wait at an epoll set in the kernel; false if the set has connections by now,
-/// and the thread is to wait for them.
-#[inline]
-pub(crate) fn begins_wait(set: i32) -> bool {
-    if let Some(slot) = slot_or_new(set) {
-        slot.waiters.fetch_add(1, Ordering::SeqCst);
-        // A thread that makes it a set with connections sees the waiter, or this one sees that.
-        fence(Ordering::SeqCst);
-        if slot.kind.load(Ordering::Acquire) == SET {
-            ends_wait(set);
-            return false;
-        }
-    }
-    true
-}
-
-/// A thread waits no more.
-#[inline]
-pub(crate) fn ends_wait(set: i32) {
-    if let Some(slot) = slot(set) {
-        slot.waiters.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
 /// Threads that wait at an epoll set in the kernel without the library.
 pub(crate) fn waiters(set: i32) -> u32 {
-    fence(Ordering::SeqCst);
-    slot(set).map_or(0, |slot| slot.waiters.load(Ordering::Acquire))
+    slot(set).map_or(0, |slot| slot.waiters.load(Ordering::SeqCst))
 }
 
-/// Whether the kernel has a descriptor in any set.
+/// Whether the kernel may have a descriptor in a set.
 pub(crate) fn is_added(fd: i32) -> bool {
     slot(fd).is_some_and(|slot| slot.added.set.load(Ordering::Relaxed) != 0)
 }
@@ -414,7 +445,7 @@ pub(crate) fn registrations(
     };
     match slot.added.set.load(Ordering::Relaxed) {
         0 => Vec::new(),
-        SEVERAL => find(fd),
+        UNKNOWN => find(fd),
         set => vec![Registration {
             set: set - 1,
             events: slot.added.events.load(Ordering::Relaxed),
@@ -460,17 +491,19 @@ mod tests {
             data,
         };
         let fd = 700_100;
-        added(fd, at(3, 1), true);
-        added(fd, at(3, 2), false);
+        added(fd, at(3, 2));
         assert_eq!(registrations(fd, |_| panic!("one")), [at(3, 2)]);
         removed(fd, 4);
         assert!(is_added(fd));
         removed(fd, 3);
         assert!(!is_added(fd));
-        added(fd, at(3, 1), true);
-        added(fd, at(4, 1), true);
+        added(fd, at(3, 1));
+        added(fd, at(4, 1));
         assert_eq!(registrations(fd, |_| vec![at(9, 9)]), [at(9, 9)]);
         closed(fd);
         assert!(!is_added(fd));
+        added(fd, at(3, 1));
+        known_entry(fd).unwrap().changes();
+        assert_eq!(registrations(fd, |_| vec![at(3, 7)]), [at(3, 7)]);
     }
 }

@@ -36,15 +36,51 @@ fn write_from(fd: c_int, bytes: &[IoSlice<'_>], flags: c_int) -> Option<ssize_t>
     }
 }
 
-/// Reads into memory of the program.
+/// Reads from a descriptor that has an entry; by `kernel`, a function of libc, if it carries the
+/// descriptor. Not inline: calls of foreign descriptors jump to libc without saving a register.
+///
+/// # Safety
+/// `len` bytes at `into` are the caller's.
+#[inline(never)]
+unsafe fn read_known(
+    fd: c_int,
+    into: *mut c_void,
+    len: size_t,
+    flags: c_int,
+    kernel: impl Fn(c_int, *mut c_void, size_t, c_int) -> ssize_t,
+) -> ssize_t {
+    // SAFETY: as the caller's.
+    match unsafe { read_one(fd, into, len, flags) } {
+        Some(done) => done,
+        None => kernel(fd, into, len, flags),
+    }
+}
+
+/// Writes to a descriptor that has an entry, by the rule of [`read_known`].
+///
+/// # Safety
+/// `len` bytes at `bytes` are readable.
+#[inline(never)]
+unsafe fn write_known(
+    fd: c_int,
+    bytes: *const c_void,
+    len: size_t,
+    flags: c_int,
+    kernel: impl Fn(c_int, *const c_void, size_t, c_int) -> ssize_t,
+) -> ssize_t {
+    // SAFETY: as the caller's.
+    match unsafe { write_one(fd, bytes, len, flags) } {
+        Some(done) => done,
+        None => kernel(fd, bytes, len, flags),
+    }
+}
+
+/// Reads into memory of the program; `None` if the kernel does it.
 ///
 /// # Safety
 /// `len` bytes at `into` are the caller's.
 #[inline]
 unsafe fn read_one(fd: c_int, into: *mut c_void, len: size_t, flags: c_int) -> Option<ssize_t> {
-    if !table::has(fd) {
-        return None;
-    }
     waits(fd, || {
         if is_nowhere(into, len) {
             return Some(returned(Err(Errno::FAULT)));
@@ -55,15 +91,12 @@ unsafe fn read_one(fd: c_int, into: *mut c_void, len: size_t, flags: c_int) -> O
     })
 }
 
-/// Writes memory of the program.
+/// Writes memory of the program; `None` if the kernel does it.
 ///
 /// # Safety
 /// `len` bytes at `bytes` are readable.
 #[inline]
 unsafe fn write_one(fd: c_int, bytes: *const c_void, len: size_t, flags: c_int) -> Option<ssize_t> {
-    if !table::has(fd) {
-        return None;
-    }
     waits(fd, || {
         if is_nowhere(bytes, len) {
             return Some(returned(Err(Errno::FAULT)));
@@ -182,12 +215,16 @@ unsafe fn write_several(
 /// read(2).
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn read(fd: c_int, into: *mut c_void, len: size_t) -> ssize_t {
-    // SAFETY: as the caller's.
-    match unsafe { read_one(fd, into, len, 0) } {
-        Some(done) => done,
+    if table::has(fd) {
         // SAFETY: as the caller's.
-        None => unsafe { real::read(fd, into, len) },
+        return unsafe {
+            read_known(fd, into, len, 0, |fd, into, len, _| {
+                real::read(fd, into, len)
+            })
+        };
     }
+    // SAFETY: as the caller's.
+    unsafe { real::read(fd, into, len) }
 }
 
 /// read(2) of programs that were compiled with checks.
@@ -239,12 +276,16 @@ pub(super) unsafe extern "C-unwind" fn recv(
     len: size_t,
     flags: c_int,
 ) -> ssize_t {
-    // SAFETY: as the caller's.
-    match unsafe { read_one(fd, into, len, flags) } {
-        Some(done) => done,
+    if table::has(fd) {
         // SAFETY: as the caller's.
-        None => unsafe { real::recv(fd, into, len, flags) },
+        return unsafe {
+            read_known(fd, into, len, flags, |fd, into, len, flags| {
+                real::recv(fd, into, len, flags)
+            })
+        };
     }
+    // SAFETY: as the caller's.
+    unsafe { real::recv(fd, into, len, flags) }
 }
 
 /// recv(2) of programs that were compiled with checks.
@@ -271,8 +312,12 @@ pub(super) unsafe extern "C-unwind" fn recvfrom(
     address: *mut sockaddr,
     address_len: *mut socklen_t,
 ) -> ssize_t {
-    // SAFETY: as the caller's.
-    match unsafe { read_one(fd, into, len, flags) } {
+    let done = match table::has(fd) {
+        // SAFETY: as the caller's.
+        true => unsafe { read_one(fd, into, len, flags) },
+        false => None,
+    };
+    match done {
         Some(done) => {
             if done >= 0 && !address.is_null() && !address_len.is_null() {
                 // A connected socket has one peer.
@@ -374,12 +419,16 @@ pub(super) unsafe extern "C-unwind" fn write(
     bytes: *const c_void,
     len: size_t,
 ) -> ssize_t {
-    // SAFETY: as the caller's.
-    match unsafe { write_one(fd, bytes, len, 0) } {
-        Some(done) => done,
+    if table::has(fd) {
         // SAFETY: as the caller's.
-        None => unsafe { real::write(fd, bytes, len) },
+        return unsafe {
+            write_known(fd, bytes, len, 0, |fd, bytes, len, _| {
+                real::write(fd, bytes, len)
+            })
+        };
     }
+    // SAFETY: as the caller's.
+    unsafe { real::write(fd, bytes, len) }
 }
 
 /// writev(2).
@@ -410,12 +459,16 @@ pub(super) unsafe extern "C-unwind" fn send(
     len: size_t,
     flags: c_int,
 ) -> ssize_t {
-    // SAFETY: as the caller's.
-    match unsafe { write_one(fd, bytes, len, flags) } {
-        Some(done) => done,
+    if table::has(fd) {
         // SAFETY: as the caller's.
-        None => unsafe { real::send(fd, bytes, len, flags) },
+        return unsafe {
+            write_known(fd, bytes, len, flags, |fd, bytes, len, flags| {
+                real::send(fd, bytes, len, flags)
+            })
+        };
     }
+    // SAFETY: as the caller's.
+    unsafe { real::send(fd, bytes, len, flags) }
 }
 
 /// sendto(2).
@@ -429,8 +482,12 @@ pub(super) unsafe extern "C-unwind" fn sendto(
     address_len: socklen_t,
 ) -> ssize_t {
     // A connection has one receiver, whatever is named.
-    // SAFETY: as the caller's.
-    match unsafe { write_one(fd, bytes, len, flags) } {
+    let done = match table::has(fd) {
+        // SAFETY: as the caller's.
+        true => unsafe { write_one(fd, bytes, len, flags) },
+        false => None,
+    };
+    match done {
         Some(done) => done,
         // SAFETY: as the caller's.
         None => unsafe { real::sendto(fd, bytes, len, flags, address, address_len) },

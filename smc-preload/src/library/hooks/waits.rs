@@ -32,6 +32,66 @@ unsafe fn time_of(time: *const timespec) -> Result<Option<Duration>, Errno> {
     }
 }
 
+/// Changes the registration of a descriptor that has an entry. Not inline: calls of foreign
+/// descriptors jump to libc without saving a register.
+///
+/// # Safety
+/// The arguments are those that epoll_ctl(2) demands.
+#[inline(never)]
+unsafe fn control(epoll: c_int, operation: c_int, fd: c_int, event: *mut epoll_event) -> c_int {
+    if is_reentrant(fd) || is_reentrant(epoll) {
+        return status(Err(Errno::INTR));
+    }
+    // SAFETY: null or the caller's.
+    let asked = unsafe { event.as_ref().copied() };
+    if let Some(done) = guard(|| set::control(epoll, operation, fd, asked)) {
+        return status(done.map(|()| 0));
+    }
+    // SAFETY: as the caller's.
+    unsafe { control_in_kernel(epoll, operation, fd, event) }
+}
+
+/// Changes the registration of a descriptor in an epoll set of the kernel.
+///
+/// # Safety
+/// The arguments are those that epoll_ctl(2) demands.
+#[inline]
+unsafe fn control_in_kernel(
+    epoll: c_int,
+    operation: c_int,
+    fd: c_int,
+    event: *mut epoll_event,
+) -> c_int {
+    if operation == libc::EPOLL_CTL_ADD {
+        // SAFETY: as the caller's.
+        return unsafe { add(epoll, fd, event) };
+    }
+    if let Some(entry) = table::known_entry(fd) {
+        entry.changes();
+    }
+    // SAFETY: as the caller's.
+    unsafe { real::epoll_ctl(epoll, operation, fd, event) }
+}
+
+/// Adds a descriptor to an epoll set of the kernel.
+///
+/// # Safety
+/// The arguments are those that epoll_ctl(2) demands.
+#[inline(never)]
+unsafe fn add(epoll: c_int, fd: c_int, event: *mut epoll_event) -> c_int {
+    // SAFETY: as the caller's.
+    let done = unsafe { real::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, fd, event) };
+    // SAFETY: null or the caller's.
+    if let Some(event) = unsafe { event.as_ref() }
+        && done == 0
+        && config::is_active()
+    {
+        let (set, events, data) = (epoll, event.events, event.u64);
+        table::added(fd, Registration { set, events, data });
+    }
+    done
+}
+
 /// epoll_ctl(2).
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn epoll_ctl(
@@ -40,39 +100,19 @@ pub(super) unsafe extern "C-unwind" fn epoll_ctl(
     fd: c_int,
     event: *mut epoll_event,
 ) -> c_int {
-    // SAFETY: null or the caller's.
-    let asked = unsafe { event.as_ref().copied() };
-    if is_reentrant(fd) || is_reentrant(epoll) {
-        return status(Err(Errno::INTR));
-    }
-    if table::has(fd)
-        && let Some(done) = guard(|| set::control(epoll, operation, fd, asked))
-    {
-        return status(done.map(|()| 0));
+    if table::has(fd) {
+        // SAFETY: as the caller's.
+        return unsafe { control(epoll, operation, fd, event) };
     }
     // SAFETY: as the caller's.
-    let done = unsafe { real::epoll_ctl(epoll, operation, fd, event) };
-    if done == 0 && config::is_active() && !config::is_inside() {
-        match (operation, asked) {
-            (libc::EPOLL_CTL_DEL, _) => table::removed(fd, epoll),
-            (_, Some(event)) => {
-                let registration = Registration {
-                    set: epoll,
-                    events: event.events,
-                    data: event.u64,
-                };
-                table::added(fd, registration, operation == libc::EPOLL_CTL_ADD);
-            }
-            _ => {}
-        }
-    }
-    done
+    unsafe { control_in_kernel(epoll, operation, fd, event) }
 }
 
 /// Waits in a set with connections.
 ///
 /// # Safety
 /// The arguments are those that epoll_pwait(2) demands.
+#[inline(never)]
 unsafe fn wait(
     epoll: c_int,
     events: *mut epoll_event,
@@ -104,14 +144,58 @@ unsafe fn wait(
 ///
 /// # Safety
 /// So many events are the caller's.
+#[cold]
 unsafe fn filtered(epoll: c_int, events: *mut epoll_event, found: c_int) -> c_int {
-    match usize::try_from(found) {
-        Ok(count @ 1..) if table::has(epoll) => guard(|| {
-            // SAFETY: as the caller's.
-            let events = unsafe { std::slice::from_raw_parts_mut(events, count) };
-            c_int::try_from(set::filter(epoll, events)).unwrap_or(0)
-        }),
-        _ => found,
+    let Ok(count) = usize::try_from(found) else {
+        return found;
+    };
+    guard(|| {
+        // SAFETY: as the caller's.
+        let events = unsafe { std::slice::from_raw_parts_mut(events, count) };
+        c_int::try_from(set::filter(epoll, events)).unwrap_or(0)
+    })
+}
+
+/// Waits at an epoll set: in memory if it has connections, otherwise by `kernel`, a function of
+/// libc.
+///
+/// # Safety
+/// The arguments are those that epoll_pwait(2) demands, and `kernel` uses the same.
+#[inline]
+unsafe fn wait_at(
+    epoll: c_int,
+    events: *mut epoll_event,
+    count: c_int,
+    time: impl Fn() -> Result<Option<Duration>, Errno>,
+    mask: *const sigset_t,
+    kernel: impl Fn() -> c_int,
+) -> c_int {
+    let Some(entry) = table::entry(epoll) else {
+        return kernel();
+    };
+    loop {
+        if entry.begins_wait() {
+            let found = kernel();
+            entry.ends_wait();
+            if found <= 0 || !entry.has() {
+                return found;
+            }
+            // The set has got connections meanwhile.
+            // SAFETY: so many were just written.
+            match unsafe { filtered(epoll, events, found) } {
+                0 => continue,
+                left => return left,
+            }
+        }
+        let time = match time() {
+            Ok(time) => time,
+            Err(error) => return status(Err(error)),
+        };
+        // SAFETY: as the caller's.
+        return match unsafe { wait(epoll, events, count, time, mask) } {
+            Some(done) => done,
+            None => kernel(),
+        };
     }
 }
 
@@ -123,28 +207,11 @@ pub(super) unsafe extern "C-unwind" fn epoll_wait(
     count: c_int,
     timeout: c_int,
 ) -> c_int {
-    if table::has(epoll) {
-        // SAFETY: as the caller's.
-        let done = unsafe { wait(epoll, events, count, millis(timeout), std::ptr::null()) };
-        if let Some(done) = done {
-            return done;
-        }
-    }
-    if !table::begins_wait(epoll) {
-        // SAFETY: as the caller's.
-        return unsafe { epoll_wait(epoll, events, count, timeout) };
-    }
+    let time = || Ok(millis(timeout));
     // SAFETY: as the caller's.
-    let found = unsafe { real::epoll_wait(epoll, events, count, timeout) };
-    table::ends_wait(epoll);
-    // SAFETY: so many were just written.
-    let left = unsafe { filtered(epoll, events, found) };
-    if found > 0 && left == 0 {
-        // The set has got a connection meanwhile.
-        // SAFETY: as the caller's.
-        return unsafe { epoll_wait(epoll, events, count, timeout) };
-    }
-    left
+    let kernel = || unsafe { real::epoll_wait(epoll, events, count, timeout) };
+    // SAFETY: as the caller's.
+    unsafe { wait_at(epoll, events, count, time, std::ptr::null(), kernel) }
 }
 
 /// epoll_pwait(2).
@@ -156,26 +223,11 @@ pub(super) unsafe extern "C-unwind" fn epoll_pwait(
     timeout: c_int,
     mask: *const sigset_t,
 ) -> c_int {
-    if table::has(epoll) {
-        // SAFETY: as the caller's.
-        if let Some(done) = unsafe { wait(epoll, events, count, millis(timeout), mask) } {
-            return done;
-        }
-    }
-    if !table::begins_wait(epoll) {
-        // SAFETY: as the caller's.
-        return unsafe { epoll_pwait(epoll, events, count, timeout, mask) };
-    }
+    let time = || Ok(millis(timeout));
     // SAFETY: as the caller's.
-    let found = unsafe { real::epoll_pwait(epoll, events, count, timeout, mask) };
-    table::ends_wait(epoll);
-    // SAFETY: so many were just written.
-    let left = unsafe { filtered(epoll, events, found) };
-    if found > 0 && left == 0 {
-        // SAFETY: as the caller's.
-        return unsafe { epoll_pwait(epoll, events, count, timeout, mask) };
-    }
-    left
+    let kernel = || unsafe { real::epoll_pwait(epoll, events, count, timeout, mask) };
+    // SAFETY: as the caller's.
+    unsafe { wait_at(epoll, events, count, time, mask, kernel) }
 }
 
 /// epoll_pwait2(2).
@@ -187,31 +239,12 @@ pub(super) unsafe extern "C-unwind" fn epoll_pwait2(
     timeout: *const timespec,
     mask: *const sigset_t,
 ) -> c_int {
-    if table::has(epoll) {
-        // SAFETY: as the caller's.
-        let time = match unsafe { time_of(timeout) } {
-            Ok(time) => time,
-            Err(error) => return status(Err(error)),
-        };
-        // SAFETY: as the caller's.
-        if let Some(done) = unsafe { wait(epoll, events, count, time, mask) } {
-            return done;
-        }
-    }
-    if !table::begins_wait(epoll) {
-        // SAFETY: as the caller's.
-        return unsafe { epoll_pwait2(epoll, events, count, timeout, mask) };
-    }
+    // SAFETY: null or readable, as the caller's.
+    let time = || unsafe { time_of(timeout) };
     // SAFETY: as the caller's.
-    let found = unsafe { real::epoll_pwait2(epoll, events, count, timeout, mask) };
-    table::ends_wait(epoll);
-    // SAFETY: so many were just written.
-    let left = unsafe { filtered(epoll, events, found) };
-    if found > 0 && left == 0 {
-        // SAFETY: as the caller's.
-        return unsafe { epoll_pwait2(epoll, events, count, timeout, mask) };
-    }
-    left
+    let kernel = || unsafe { real::epoll_pwait2(epoll, events, count, timeout, mask) };
+    // SAFETY: as the caller's.
+    unsafe { wait_at(epoll, events, count, time, mask, kernel) }
 }
 
 /// Waits for descriptors of which some have entries.
