@@ -1,12 +1,12 @@
 //! What the library has for descriptors, by their number.
 //!
 //! ```text
-//!   PAGES ─► Page ─► Slot   kind: 0 for a descriptor that is the kernel's alone
-//!                           object: the connection, the epoll set or the listener
+//!   KINDS                   0 for a descriptor that is the kernel's alone
+//!   PAGES ─► Page ─► Slot   object: the connection, the epoll set or the listener
 //!                           added: the epoll set that the kernel has it in
 //! ```
 //!
-//! The look-up of a foreign descriptor is two loads; it takes no lock and allocates nothing.
+//! The look-up of a foreign descriptor is one load; it takes no lock and allocates nothing.
 
 use std::array;
 use std::cell::RefCell;
@@ -22,6 +22,9 @@ const PER_PAGE: usize = 512;
 /// Descriptors with larger numbers than all pages hold stay foreign.
 const MOST: usize = 1 << 20;
 
+/// 0, or what kind of object each descriptor has. The kernel backs what is used of it.
+static KINDS: [AtomicU8; MOST] = [const { AtomicU8::new(0) }; MOST];
+
 static PAGES: [OnceLock<Box<Page>>; MOST / PER_PAGE] = [const { OnceLock::new() }; MOST / PER_PAGE];
 
 struct Page([Slot; PER_PAGE]);
@@ -29,8 +32,6 @@ struct Page([Slot; PER_PAGE]);
 /// What the library has for one descriptor.
 #[derive(Default)]
 struct Slot {
-    /// 0, or what kind of object there is.
-    kind: AtomicU8,
     /// The number of the connection or the epoll set, if it is one. No two objects have the same.
     number: AtomicU64,
     object: Mutex<Option<Object>>,
@@ -95,6 +96,24 @@ pub(crate) struct Registration {
 }
 
 #[inline]
+fn kind(fd: i32) -> Option<&'static AtomicU8> {
+    KINDS.get(usize::try_from(fd).ok()?)
+}
+
+/// The kind of a descriptor, 0 if it is the kernel's alone.
+#[inline]
+fn kind_of(fd: i32) -> u8 {
+    kind(fd).map_or(0, |kind| kind.load(Ordering::Acquire))
+}
+
+fn set_kind(fd: i32, of: u8) {
+    if let Some(kind) = kind(fd) {
+        // In one order with what threads note that wait at a set in the kernel.
+        kind.store(of, Ordering::SeqCst);
+    }
+}
+
+#[inline]
 fn slot(fd: i32) -> Option<&'static Slot> {
     let fd = usize::try_from(fd).ok()?;
     let page = PAGES.get(fd / PER_PAGE)?.get()?;
@@ -128,17 +147,16 @@ impl Slot {
 /// Whether there is an entry for a descriptor.
 #[inline]
 pub(crate) fn has(fd: i32) -> bool {
-    slot(fd).is_some_and(|slot| slot.kind.load(Ordering::Acquire) != 0)
+    kind_of(fd) != 0
 }
 
 /// The entry of a descriptor.
 #[inline]
 pub(crate) fn get(fd: i32) -> Option<Object> {
-    let slot = slot(fd)?;
-    if matches!(slot.kind.load(Ordering::Acquire), 0 | HIDDEN) {
+    if matches!(kind_of(fd), 0 | HIDDEN) {
         return None;
     }
-    slot.lock()?.clone()
+    slot(fd)?.lock()?.clone()
 }
 
 /// The connection of a descriptor.
@@ -159,10 +177,11 @@ pub(crate) fn new_number() -> u64 {
 /// The number of the object of a descriptor if it is of a kind.
 #[inline]
 fn number_of(fd: i32, kind: u8) -> Option<u64> {
-    let slot = slot(fd)?;
     // A number that is overwritten here is one of a descriptor that is closed meanwhile.
-    let is_of_kind = slot.kind.load(Ordering::Acquire) == kind;
-    is_of_kind.then(|| slot.number.load(Ordering::Acquire))
+    if kind_of(fd) != kind {
+        return None;
+    }
+    Some(slot(fd)?.number.load(Ordering::Acquire))
 }
 
 /// The number of the connection of a descriptor.
@@ -251,8 +270,7 @@ pub(crate) fn put(fd: i32, object: Object) -> bool {
         slot.number.store(number, Ordering::Release);
     }
     let before = at.replace(object);
-    // In one order with what threads note that wait at a set in the kernel.
-    slot.kind.store(kind, Ordering::SeqCst);
+    set_kind(fd, kind);
     drop(at);
     drop(before);
     true
@@ -260,31 +278,28 @@ pub(crate) fn put(fd: i32, object: Object) -> bool {
 
 /// Marks a descriptor as the library's; whether it can have a mark.
 pub(crate) fn hide(fd: i32) -> bool {
-    let Some(slot) = slot_or_new(fd) else {
+    if slot_or_new(fd).is_none() {
         return false;
-    };
-    slot.kind.store(HIDDEN, Ordering::Release);
+    }
+    set_kind(fd, HIDDEN);
     true
 }
 
 /// Whether a descriptor is the library's.
 #[inline]
 pub(crate) fn is_hidden(fd: i32) -> bool {
-    slot(fd).is_some_and(|slot| slot.kind.load(Ordering::Acquire) == HIDDEN)
+    kind_of(fd) == HIDDEN
 }
 
 /// Whether a descriptor has a connection or an epoll set, whose calls take locks.
 pub(crate) fn has_locks(fd: i32) -> bool {
-    let kind = slot(fd).map_or(0, |slot| slot.kind.load(Ordering::Acquire));
-    matches!(kind, CONN | SET)
+    matches!(kind_of(fd), CONN | SET)
 }
 
 /// A descriptor of the library is about to be closed.
 pub(crate) fn reveal(fd: i32) {
-    if let Some(slot) = slot(fd) {
-        let _ = slot
-            .kind
-            .compare_exchange(HIDDEN, 0, Ordering::AcqRel, Ordering::Relaxed);
+    if let Some(kind) = kind(fd) {
+        let _ = kind.compare_exchange(HIDDEN, 0, Ordering::AcqRel, Ordering::Relaxed);
     }
 }
 
@@ -295,9 +310,8 @@ pub(crate) fn next_hidden(from: u32, to: u32) -> Option<u32> {
     while at <= end {
         match PAGES.get(at / PER_PAGE).and_then(OnceLock::get) {
             None => at = (at / PER_PAGE + 1) * PER_PAGE,
-            Some(page) => {
-                let slot = page.0.get(at % PER_PAGE)?;
-                if slot.kind.load(Ordering::Acquire) == HIDDEN {
+            Some(_) => {
+                if KINDS.get(at)?.load(Ordering::Acquire) == HIDDEN {
                     return u32::try_from(at).ok();
                 }
                 at += 1;
@@ -325,41 +339,39 @@ pub(crate) fn known(from: u32, to: u32) -> impl Iterator<Item = i32> {
 
 /// Removes the entry of a descriptor.
 pub(crate) fn take(fd: i32) -> Option<Object> {
-    let slot = slot(fd)?;
-    if matches!(slot.kind.load(Ordering::Acquire), 0 | HIDDEN) {
+    if matches!(kind_of(fd), 0 | HIDDEN) {
         return None;
     }
-    let mut at = slot.lock()?;
-    slot.kind.store(0, Ordering::Release);
+    let mut at = slot(fd)?.lock()?;
+    set_kind(fd, 0);
     at.take()
 }
 
 /// What the library has for a descriptor, found once for all that a call needs of it.
 #[derive(Clone, Copy)]
-pub(crate) struct Entry(&'static Slot);
+pub(crate) struct Entry {
+    slot: &'static Slot,
+    kind: &'static AtomicU8,
+}
 
 /// The entry of a descriptor, made if there is none yet; none for a number that no program uses.
 #[inline]
 pub(crate) fn entry(fd: i32) -> Option<Entry> {
-    slot(fd).or_else(|| slot_or_new(fd)).map(Entry)
-}
-
-/// The entry of a descriptor, if anything has been noted of descriptors near it.
-#[inline]
-pub(crate) fn known_entry(fd: i32) -> Option<Entry> {
-    slot(fd).map(Entry)
+    let slot = slot(fd).or_else(|| slot_or_new(fd))?;
+    let kind = kind(fd)?;
+    Some(Entry { slot, kind })
 }
 
 impl Entry {
     /// Whether the descriptor is not the kernel's alone.
     #[inline]
     pub(crate) fn has(self) -> bool {
-        self.0.kind.load(Ordering::Acquire) != 0
+        self.kind.load(Ordering::Acquire) != 0
     }
 
     /// The kernel has the descriptor in an epoll set from now on.
     fn added(self, to: Registration) {
-        let added = &self.0.added;
+        let added = &self.slot.added;
         let before = added.set.load(Ordering::Relaxed);
         let of = to.set.saturating_add(1);
         if before != 0 && before != of {
@@ -371,20 +383,13 @@ impl Entry {
         added.set.store(of, Ordering::Relaxed);
     }
 
-    /// A registration of the descriptor may change: the kernel is asked if it is needed. Programs
-    /// that change registrations all the time pay one store for that.
-    #[inline]
-    pub(crate) fn changes(self) {
-        self.0.added.set.store(UNKNOWN, Ordering::Relaxed);
-    }
-
     /// A thread begins to wait at this epoll set in the kernel; false if the set has connections
     /// by now, and the thread is to wait for them.
     #[inline]
     pub(crate) fn begins_wait(self) -> bool {
         // A thread that makes this a set with connections sees the waiter, or this one sees that.
-        self.0.waiters.fetch_add(1, Ordering::SeqCst);
-        if self.0.kind.load(Ordering::SeqCst) == SET {
+        self.slot.waiters.fetch_add(1, Ordering::SeqCst);
+        if self.kind.load(Ordering::SeqCst) == SET {
             self.ends_wait();
             return false;
         }
@@ -394,7 +399,7 @@ impl Entry {
     /// The thread waits no more.
     #[inline]
     pub(crate) fn ends_wait(self) {
-        self.0.waiters.fetch_sub(1, Ordering::AcqRel);
+        self.slot.waiters.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -402,6 +407,15 @@ impl Entry {
 pub(crate) fn added(fd: i32, to: Registration) {
     if let Some(entry) = entry(fd) {
         entry.added(to);
+    }
+}
+
+/// A registration of a descriptor may change: the kernel is asked if it is needed. Programs that
+/// change registrations all the time pay one store for that.
+#[inline]
+pub(crate) fn changes(fd: i32) {
+    if let Some(slot) = slot(fd) {
+        slot.added.set.store(UNKNOWN, Ordering::Relaxed);
     }
 }
 
@@ -503,7 +517,7 @@ mod tests {
         closed(fd);
         assert!(!is_added(fd));
         added(fd, at(3, 1));
-        known_entry(fd).unwrap().changes();
+        changes(fd);
         assert_eq!(registrations(fd, |_| vec![at(3, 7)]), [at(3, 7)]);
     }
 }

@@ -66,9 +66,7 @@ unsafe fn control_in_kernel(
         // SAFETY: as the caller's.
         return unsafe { add(epoll, fd, event) };
     }
-    if let Some(entry) = table::known_entry(fd) {
-        entry.changes();
-    }
+    table::changes(fd);
     // SAFETY: as the caller's.
     unsafe { real::epoll_ctl(epoll, operation, fd, event) }
 }
