@@ -4,7 +4,6 @@ use core::hash::{Hash, Hasher};
 
 use crate::command::{BufferSpans, TcpCommand};
 use crate::connection::{Connection, Shutdown, Spans};
-use crate::endpoint::Lending;
 use crate::event::{CloseReason, FallbackReason};
 use crate::id::{BufferId, BufferIdx, GroupId, GroupIdx, HandshakeIdx, Idx, LinkIdx, RemoteRmbIdx};
 use crate::link_group::segments;
@@ -22,6 +21,10 @@ pub(crate) mod list {
     pub(crate) const TCP: usize = 2;
     /// Member of a link group.
     pub(crate) const MEMBERS: usize = 3;
+    /// In rendezvous, and something that this waits for changed.
+    pub(crate) const WAKE: usize = 4;
+    /// In rendezvous, and waits for a link group to be formed.
+    pub(crate) const QUEUED: usize = 5;
 }
 
 /// A connection as the tables hold it. Opaque: use
@@ -74,6 +77,48 @@ pub struct ConnectionRecord {
     pub(crate) shutdown: Option<Shutdown>,
     /// Whether `connection` is lent out.
     pub(crate) lending: Lending,
+    /// What link groups have to know of its rendezvous.
+    pub(crate) contact: Contact,
+    wake: Links<Self>,
+    queued: Links<Self>,
+}
+
+/// What link groups have to know of the rendezvous of a connection; the rendezvous keeps it up
+/// to date.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Contact {
+    pub(crate) step: ContactStep,
+    /// The peer does not want the RMB on a link: the rendezvous is to be declined.
+    pub(crate) unwanted: bool,
+    /// Server: how many links had left the group when the Accept left.
+    pub(crate) links_left: u32,
+    /// The group whose forming is waited for.
+    pub(crate) queued_on: GroupIdx,
+    /// The peer's RMB: index and generation.
+    pub(crate) remote_rmb: Option<(RemoteRmbIdx, u32)>,
+}
+
+impl Contact {
+    pub(crate) const NONE: Self = Self {
+        step: ContactStep::Other,
+        unwanted: false,
+        links_left: 0,
+        queued_on: Idx::NONE,
+        remote_rmb: None,
+    };
+}
+
+/// How far a rendezvous is, as link groups see it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ContactStep {
+    /// Buffers and links are made ready for Accept or Confirm.
+    Preparing,
+    /// Accept or Confirm is to be sent next, and names a link.
+    MessageDue,
+    /// The Accept left: the Confirm may name a link that leaves now.
+    AwaitingConfirm,
+    /// Any other.
+    Other,
 }
 
 /// Where a connection stands.
@@ -102,6 +147,17 @@ const _: () = {
     assert!(connection.wrapping_add(Connection::LINES_AT) == LINE.wrapping_mul(2));
     assert!(size_of::<Slot<ConnectionRecord>>() == LINE.wrapping_mul(7));
 };
+
+/// Where the protocol state of a connection is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Lending {
+    /// Here.
+    No,
+    /// Lent out.
+    Lent,
+    /// Lent out, and lost meanwhile: the connection ends when it is given back.
+    Lost,
+}
 
 /// An element of a local RMB.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -233,6 +289,9 @@ impl ConnectionRecord {
             },
             shutdown: None,
             lending: Lending::No,
+            contact: Contact::NONE,
+            wake: Links::UNLINKED,
+            queued: Links::UNLINKED,
             ready: Links::UNLINKED,
             events: Links::UNLINKED,
             tcp_out: Links::UNLINKED,
@@ -269,6 +328,9 @@ impl ConnectionRecord {
     pub(crate) fn fingerprint<H: Hasher>(&self, now: Instant, hasher: &mut H) {
         let links = [self.ready, self.events, self.tcp_out, self.members];
         (self.first_contact, self.shutdown, self.lending, links).hash(hasher);
+        (self.wake, self.queued, self.contact.queued_on).hash(hasher);
+        let remote_rmb = self.contact.remote_rmb;
+        remote_rmb.map(|(index, _)| index).hash(hasher);
         (
             self.phase,
             self.group,
@@ -300,10 +362,19 @@ macro_rules! linked {
                     list::READY => &mut self.ready,
                     list::EVENTS => &mut self.events,
                     list::TCP => &mut self.tcp_out,
+                    list::WAKE => &mut self.wake,
+                    list::QUEUED => &mut self.queued,
                     _ => &mut self.members,
                 }
             }
         }
     )*};
 }
-linked!(list::READY, list::EVENTS, list::TCP, list::MEMBERS);
+linked!(
+    list::READY,
+    list::EVENTS,
+    list::TCP,
+    list::MEMBERS,
+    list::WAKE,
+    list::QUEUED
+);

@@ -3,19 +3,20 @@
 //! Everything bytes of a connection need on their way (committed, written,
 //! announced, received, consumed) is here and in the methods that `link_group/`
 //! adds. What follows from them once in a connection's life needs the whole
-//! [`Engine`] and is handed to it as [`Rest`].
+//! [`Engine`] and is handed to it as [`Deferred`].
 
 mod fast;
 
-use crate::command::BufferSpans;
+use crate::command::{BufferSpans, TcpCommand};
 use crate::connection::ApiMisuse;
 use crate::connection_record::{ConnectionRecord, Pending, Phase};
-use crate::engine::Core;
+use crate::core::Core;
 #[cfg(doc)]
 use crate::engine::Engine;
 use crate::event::Event;
-use crate::id::{ConnId, ConnIdx, HandshakeIdx, LinkIdx};
+use crate::id::{ConnId, ConnIdx, HandshakeIdx, LinkId, LinkIdx};
 use crate::link_group::{Link, link_list, segments};
+use crate::rand::TokenKey;
 use crate::slots::{Linked, Pool};
 use crate::storage::Tables;
 use crate::time::Instant;
@@ -154,6 +155,42 @@ impl DataPath<'_> {
         Ok(ReadOutcome { bytes, follows })
     }
 
+    // ---- handles ----------------------------------------------------------
+
+    /// Handle of a connection.
+    pub(crate) fn conn_id(&self, index: ConnIdx) -> ConnId {
+        ConnId {
+            index,
+            generation: self.connections.generation(index),
+        }
+    }
+
+    /// Handle of a link.
+    pub(crate) fn link_id(&self, index: LinkIdx) -> LinkId {
+        LinkId {
+            index,
+            generation: self.links.generation(index),
+        }
+    }
+
+    /// The live connection of a handle.
+    #[inline]
+    pub(crate) fn live_conn(&self, id: ConnId) -> Option<ConnIdx> {
+        self.connections
+            .is_live(id.index, id.generation)
+            .then_some(id.index)
+    }
+
+    /// The secret behind alert tokens, made at the first use because the size of
+    /// the table is not known before.
+    pub(crate) fn token_key(&mut self) -> TokenKey {
+        let capacity = self.connections.capacity();
+        let core = &mut *self.core;
+        core.tokens
+            .get_or_insert_with(|| TokenKey::new(&mut core.random, capacity))
+            .clone()
+    }
+
     // ---- lists -----------------------------------------------------------
 
     /// Puts a link on its device's list if it has anything to fetch.
@@ -188,6 +225,42 @@ impl DataPath<'_> {
             {
                 before.precede(&mut self.links, link);
             }
+        }
+    }
+
+    /// Takes a link off the list of its device.
+    pub(crate) fn unlist_link(&mut self, index: LinkIdx) {
+        let Some(device) = self.links.at(index).map(|l| l.path.device) else {
+            return;
+        };
+        if let Some(list) = self.core.devices.get_mut(usize::from(device.0)) {
+            list.links.remove(&mut self.links, index);
+        }
+    }
+
+    /// Schedules the rendezvous of a connection, so that it checks again what it waits for.
+    pub(crate) fn wake(&mut self, conn: ConnIdx) {
+        let record = self.connections.at(conn);
+        if record.is_some_and(|record| matches!(record.phase, Phase::Rendezvous(_))) {
+            self.core.wakes.push_back(&mut self.connections, conn);
+        }
+    }
+
+    /// Puts a connection on the list of those with events, ended or not.
+    pub(crate) fn report(&mut self, conn: ConnIdx, what: Pending) {
+        if let Some(record) = self.connections.at_mut(conn) {
+            record.notices |= what;
+            self.core
+                .connection_events
+                .push_back(&mut self.connections, conn);
+        }
+    }
+
+    /// Gives a connection a command for its TCP connection.
+    pub(crate) fn command_tcp(&mut self, conn: ConnIdx, command: TcpCommand) {
+        if let Some(record) = self.connections.at_mut(conn) {
+            record.tcp = Some(command);
+            self.core.tcp_out.push_back(&mut self.connections, conn);
         }
     }
 

@@ -13,16 +13,16 @@ mod timeouts;
 
 pub use conn::ConnMut;
 pub use error::{AnswerError, OpenError};
-pub(crate) use lending::Lending;
 pub use lending::LentConnection;
 pub use polling::PollOutcome;
 pub use queries::{LinkStatus, Readiness, Usage};
 
 pub use crate::command::BufferSpans;
 use crate::config::Config;
+use crate::core::Core;
 pub use crate::data_path::ReadOutcome;
 use crate::data_path::{DataPath, Deferred};
-use crate::engine::{Core, Engine};
+use crate::engine::Engine;
 #[allow(deprecated)]
 pub use crate::renamed::{Looked, Taken};
 pub use crate::rendezvous::{ClcError, ClcProgress, ConnOptions, Next, Proposed, ProposedV2};
@@ -79,7 +79,7 @@ impl<S: Storage> Endpoint<S> {
 
     fn engine(&mut self, now: Instant) -> Engine<'_> {
         let engine = Engine::new(&mut self.core, self.storage.tables());
-        engine.core.begin(now);
+        engine.groups.data.core.begin(now);
         engine
     }
 
@@ -98,6 +98,6 @@ impl<S: Storage> Endpoint<S> {
     #[cold]
     #[inline(never)]
     fn execute(&mut self, deferred: Deferred) {
-        self.unchanged_engine().execute(deferred);
+        self.unchanged_engine().groups.execute(deferred);
     }
 }

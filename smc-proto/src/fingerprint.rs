@@ -2,7 +2,7 @@
 
 use core::hash::{Hash, Hasher};
 
-use crate::connection_record::Phase;
+use crate::connection_record::{ContactStep, Phase};
 use crate::ports::Ports;
 use crate::storage::Tables;
 use crate::time::Instant;
@@ -19,6 +19,13 @@ pub(crate) fn endpoint<H: Hasher>(
     for (index, record) in tables.connections.iter() {
         index.hash(hasher);
         record.fingerprint(now, hasher);
+        // Links that its Confirm may name.
+        if record.contact.step == ContactStep::AwaitingConfirm
+            && let Some(group) = tables.groups.at(record.group)
+        {
+            let former = group.former.since(record.contact.links_left);
+            former.for_each(|link| link.hash(hasher));
+        }
         // That of a connection which SMC carries follows from its state.
         if record.phase == Phase::Watching {
             until(tables.connections.deadline(index), now).hash(hasher);

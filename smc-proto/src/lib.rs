@@ -221,6 +221,7 @@ pub mod completion;
 pub mod config;
 pub mod connection;
 mod connection_record;
+mod core;
 mod data_path;
 pub mod endpoint;
 mod engine;

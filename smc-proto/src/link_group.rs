@@ -43,6 +43,8 @@
 mod allocation;
 mod buffer;
 mod completions;
+mod consequences;
+mod context;
 mod dropping;
 mod each;
 mod failure;
@@ -61,11 +63,16 @@ mod room;
 mod rtokens;
 mod selection;
 mod teardown;
+mod waiting;
 mod work;
 
+pub(crate) use completions::UselessBuffer;
+pub(crate) use context::Groups;
 pub(crate) use ism::{
-    Answer, Follows, GroupKind, IsmBuffer, IsmPeer, PeerDmb, ism_slot, owner_of, same_device,
+    Answer, Follows, GroupKind, IsmBuffer, IsmFollowUp, IsmPeer, PeerDmb, ism_slot, owner_of,
+    same_device,
 };
+pub(crate) use matching::{peer_bucket, qpn_bucket};
 pub(crate) use work::segments;
 
 pub use buffer::Buffer;
@@ -80,16 +87,16 @@ pub(crate) use remote_rmb::find as find_remote_rmb;
 pub(crate) use room::Acquired;
 pub(crate) use rtokens::LinkSet;
 pub(crate) use teardown::Fallback;
+pub(crate) use waiting::FormerLinks;
 
 use core::hash::{Hash, Hasher};
 
 use crate::config::LINKS_PER_GROUP;
 use crate::connection_record::ConnectionRecord;
-use crate::connection_record::list::MEMBERS;
+use crate::connection_record::list::{MEMBERS, QUEUED};
 use crate::event::CloseReason;
 use crate::fingerprint::until;
 use crate::id::{ConnIdx, Idx, LanId, LinkIdx, RemoteRmbIdx};
-use crate::rendezvous::Handshake;
 use crate::slots::{Linked, Links, List};
 use crate::time::{Instant, earliest};
 use crate::version::Terms;
@@ -113,16 +120,6 @@ pub(crate) mod buffer_list {
     pub(crate) const OWNED: usize = 2;
     /// Waits for CONFIRM RKEY or DELETE RKEY.
     pub(crate) const AGREEMENT: usize = 3;
-}
-
-/// List kinds of handshakes.
-pub(crate) mod handshake_list {
-    /// Has a CLC message to send.
-    pub(crate) const CLC: usize = 0;
-    /// Something it waits for changed.
-    pub(crate) const WAKE: usize = 1;
-    /// Waits for a group to be formed.
-    pub(crate) const QUEUED: usize = 2;
 }
 
 /// Which side of the TCP connections of a group this endpoint is (LINK-023).
@@ -184,7 +181,9 @@ pub struct LinkGroup {
     pub(crate) flow: Flow,
     pub(crate) flow_deadline: Option<Instant>,
     /// Connections that wait for the first contact of another one to end.
-    pub(crate) queued: List<Handshake, { handshake_list::QUEUED }>,
+    pub(crate) queued: List<ConnectionRecord, QUEUED>,
+    /// Links that left the group.
+    pub(crate) former: FormerLinks,
     /// The connection whose rendezvous forms this group.
     pub(crate) founder: ConnIdx,
     pub(crate) idle_deadline: Option<Instant>,
@@ -268,6 +267,7 @@ impl LinkGroup {
             flow: Flow::Idle,
             flow_deadline: None,
             queued: List::EMPTY,
+            former: FormerLinks::NONE,
             founder: Idx::NONE,
             idle_deadline: None,
             decline: None,

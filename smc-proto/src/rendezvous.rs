@@ -15,6 +15,7 @@
 //! checks all of them anew, so that no order of completions matters.
 
 mod client;
+mod completions;
 mod establish;
 mod fallback;
 mod input;
@@ -33,11 +34,12 @@ use core::hash::{Hash, Hasher};
 
 use heapless::Vec;
 
-use crate::command::QpAddress;
 use crate::config::{MAX_ISM_PATHS, MAX_PATHS, Offers};
+use crate::connection_record::ContactStep;
+use crate::engine::Engine;
 use crate::fingerprint::until;
-use crate::id::{ConnIdx, GroupIdx, Idx, RemoteRmbIdx};
-use crate::link_group::{Role, handshake_list};
+use crate::id::{ConnIdx, HandshakeIdx};
+use crate::link_group::Role;
 use crate::path::{IsmPath, LocalPath};
 use crate::slots::{Linked, Links};
 use crate::time::{Duration, Instant};
@@ -114,13 +116,6 @@ pub struct Handshake {
     pub(crate) smcd: Option<SmcdEnds>,
     /// The peer's Accept or Confirm.
     pub(crate) peer: Option<PeerEnd>,
-    /// The peer's RMB: index and generation.
-    pub(crate) remote_rmb: Option<(RemoteRmbIdx, u32)>,
-    /// Server: the links that left the group last since the Accept. The Confirm may
-    /// name them.
-    pub(crate) former: [Option<FormerLink>; 2],
-    /// The group whose forming is waited for.
-    pub(crate) queued_on: GroupIdx,
     /// The newest CDC message that came before its time (RENDEZVOUS-050), and
     /// before it the last one with urgent data.
     pub(crate) early: [Option<Cdc>; 2],
@@ -131,16 +126,7 @@ pub struct Handshake {
     pub(crate) prepared_by: Option<Instant>,
     /// End of the whole rendezvous.
     pub(crate) overall: Instant,
-    links: [Links<Self>; 3],
-}
-
-/// A link that left its group.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct FormerLink {
-    /// The peer's end of it.
-    pub(crate) peer: QpAddress,
-    /// Its position, by which RTokens are kept until another link takes it.
-    pub(crate) position: u8,
+    clc_out: Links<Self>,
 }
 
 /// State of one role alone. No rendezvous has both, and both are large.
@@ -188,6 +174,18 @@ pub(crate) enum State {
     },
 }
 
+impl State {
+    /// What link groups have to know of it.
+    const fn step(self) -> ContactStep {
+        match self {
+            Self::Preparing => ContactStep::Preparing,
+            Self::Accepting | Self::Confirming => ContactStep::MessageDue,
+            Self::AwaitingConfirm => ContactStep::AwaitingConfirm,
+            _ => ContactStep::Other,
+        }
+    }
+}
+
 impl Handshake {
     const fn new(conn: ConnIdx, role: Role, options: &ConnOptions, overall: Instant) -> Self {
         Self {
@@ -218,14 +216,11 @@ impl Handshake {
             version: SmcVersion::V1,
             smcd: None,
             peer: None,
-            remote_rmb: None,
-            former: [None; 2],
-            queued_on: Idx::NONE,
             early: [None; 2],
             deadline: None,
             prepared_by: None,
             overall,
-            links: [Links::UNLINKED; 3],
+            clc_out: Links::UNLINKED,
         }
     }
 
@@ -288,30 +283,13 @@ impl Handshake {
     }
 
     pub(crate) fn fingerprint<H: Hasher>(&self, now: Instant, hasher: &mut H) {
-        self.links.hash(hasher);
-        (
-            self.conn,
-            self.role,
-            self.state,
-            self.queued_on,
-            &self.paths,
-        )
-            .hash(hasher);
+        self.clc_out.hash(hasher);
+        (self.conn, self.role, self.state, &self.paths).hash(hasher);
         (&self.side, self.offers, self.agreed, self.version).hash(hasher);
         (&self.peer, &self.smcd, &self.early).hash(hasher);
-        self.former.hash(hasher);
-        self.remote_rmb.map(|(index, _)| index).hash(hasher);
         until(self.deadline, now).hash(hasher);
         until(self.prepared_by, now).hash(hasher);
         until(Some(self.overall), now).hash(hasher);
-    }
-
-    /// Begins or resumes the local work before Accept or Confirm. The first call of a
-    /// rendezvous sets when it ends at the latest, `wait` from now.
-    //= CLC-067
-    pub(crate) fn prepare(&mut self, now: Instant, wait: Duration) {
-        self.state = State::Preparing;
-        self.deadline = Some(self.prepare_by(now, wait));
     }
 
     /// When Accept or Confirm must leave: `wait` from the first call of a rendezvous.
@@ -326,22 +304,42 @@ impl Handshake {
     }
 }
 
-macro_rules! linked {
-    ($($kind:expr),*) => {$(
-        impl Linked<{ $kind }> for Handshake {
-            fn links(&mut self) -> &mut Links<Self> {
-                let [clc, wake, queued] = &mut self.links;
-                match $kind {
-                    handshake_list::CLC => clc,
-                    handshake_list::WAKE => wake,
-                    _ => queued,
-                }
-            }
-        }
-    )*};
+/// List kinds of handshakes.
+pub(crate) mod list {
+    /// Has a CLC message to send.
+    pub(crate) const CLC: usize = 0;
 }
-linked!(
-    handshake_list::CLC,
-    handshake_list::WAKE,
-    handshake_list::QUEUED
-);
+
+impl Linked<{ list::CLC }> for Handshake {
+    fn links(&mut self) -> &mut Links<Self> {
+        &mut self.clc_out
+    }
+}
+
+impl Engine<'_> {
+    /// Moves a rendezvous to another state, and notes for link groups how far it is.
+    fn set_state(&mut self, handshake: HandshakeIdx, state: State) {
+        let Some(h) = self.handshakes.at_mut(handshake) else {
+            return;
+        };
+        h.state = state;
+        let Some(record) = self.groups.data.connections.at_mut(h.conn) else {
+            return;
+        };
+        record.contact.step = state.step();
+        if state == State::AwaitingConfirm {
+            let group = self.groups.groups.at(record.group);
+            record.contact.links_left = group.map_or(0, |g| g.former.count());
+        }
+    }
+
+    /// Begins or resumes the local work before Accept or Confirm. The first call of a
+    /// rendezvous sets when it ends at the latest, `wait` from now.
+    //= CLC-067
+    fn prepare(&mut self, handshake: HandshakeIdx, now: Instant, wait: Duration) {
+        if let Some(h) = self.handshakes.at_mut(handshake) {
+            h.deadline = Some(h.prepare_by(now, wait));
+        }
+        self.set_state(handshake, State::Preparing);
+    }
+}

@@ -31,7 +31,7 @@ impl<S: Storage> Endpoint<S> {
     ) -> Result<ConnId, OpenError> {
         let mut engine = self.engine(now);
         let index = engine.open(Role::Client, options, paths.into())?;
-        Ok(engine.conn_id(index))
+        Ok(engine.groups.data.conn_id(index))
     }
 
     /// Server: starts the rendezvous of a TCP connection that was accepted.
@@ -44,7 +44,7 @@ impl<S: Storage> Endpoint<S> {
     pub fn listen(&mut self, now: Instant, options: ConnOptions) -> Result<ConnId, OpenError> {
         let mut engine = self.engine(now);
         let index = engine.open(Role::Server, options, Paths::default())?;
-        Ok(engine.conn_id(index))
+        Ok(engine.groups.data.conn_id(index))
     }
 
     /// Server: answers [`Event::Proposed`] with the ports that may carry the connection;
@@ -87,8 +87,8 @@ impl<S: Storage> Endpoint<S> {
     /// Ends a link group in order; its connections are reset (CLOSE-038).
     pub fn delete_group(&mut self, now: Instant, group: GroupId) {
         let mut engine = self.engine(now);
-        if engine.groups.is_live(group.index, group.generation) {
-            engine.delete_group(group.index);
+        if engine.groups.groups.is_live(group.index, group.generation) {
+            engine.groups.delete_group(group.index);
         }
         engine.run_wakes();
     }
@@ -97,8 +97,13 @@ impl<S: Storage> Endpoint<S> {
     /// of a group takes the group along. A client asks the server to do it.
     pub fn delete_link(&mut self, now: Instant, link: LinkId) {
         let mut engine = self.engine(now);
-        if engine.links.is_live(link.index, link.generation) {
-            engine.delete_link(link.index);
+        if engine
+            .groups
+            .data
+            .links
+            .is_live(link.index, link.generation)
+        {
+            engine.groups.delete_link(link.index);
         }
         engine.run_wakes();
     }

@@ -24,6 +24,8 @@ impl ConnMut<'_> {
     #[inline(always)]
     fn member(&self) -> Option<&ConnectionRecord> {
         self.engine
+            .groups
+            .data
             .connections
             .at(self.index)
             .filter(|record| record.group.is_some())
@@ -63,8 +65,8 @@ impl ConnMut<'_> {
         now: Instant,
         fill: impl FnOnce(&BufferSpans) -> u32,
     ) -> Result<u32, ApiMisuse> {
-        self.engine.core.begin(now);
-        self.engine.data_path().write(self.index, fill)
+        self.engine.groups.data.core.begin(now);
+        self.engine.groups.data.write(self.index, fill)
     }
 
     /// Commits bytes of which the last one is urgent (URG-001).
@@ -72,9 +74,10 @@ impl ConnMut<'_> {
     /// # Errors
     /// [`ApiMisuse`]: nothing was sent.
     pub fn commit_urgent(&mut self, now: Instant, len: u32) -> Result<(), ApiMisuse> {
-        self.engine.core.begin(now);
+        self.engine.groups.data.core.begin(now);
         self.engine
             .mark_changed()
+            .groups
             .with_connection(self.index, |c, now, config| {
                 c.commit_urgent(now, &config.connection, len)
             })
@@ -86,17 +89,19 @@ impl ConnMut<'_> {
     /// [`ConnectionConfig::cork`](crate::config::ConnectionConfig::cork). Taking the cork
     /// out sends what is held. Linux holds back 250 ms under `TCP_CORK`, TCP itself 200.
     pub fn set_cork(&mut self, now: Instant, cork: bool) {
-        self.engine.core.begin(now);
+        self.engine.groups.data.core.begin(now);
         self.engine
             .mark_changed()
+            .groups
             .with_connection(self.index, |c, _, _| c.set_cork(cork));
     }
 
     /// Sends what is held back, by a cork or for coalescing.
     pub fn flush(&mut self, now: Instant) {
-        self.engine.core.begin(now);
+        self.engine.groups.data.core.begin(now);
         self.engine
             .mark_changed()
+            .groups
             .with_connection(self.index, |c, _, _| c.flush());
     }
 
@@ -123,8 +128,8 @@ impl ConnMut<'_> {
             let record = self.member()?;
             (record.group, record.link)
         };
-        let link = (link.is_some()).then(|| self.engine.link_id(link));
-        Some((self.engine.group_id(group), link))
+        let link = (link.is_some()).then(|| self.engine.groups.data.link_id(link));
+        Some((self.engine.groups.group_id(group), link))
     }
 
     /// Where received bytes stand, in stream order.
@@ -136,7 +141,12 @@ impl ConnMut<'_> {
     pub fn readable(&self) -> Option<BufferSpans> {
         let record = self.member()?;
         let connection = record.connection.as_ref()?;
-        let eye_catcher = self.engine.core.has_eye_catcher(connection.receive_ring());
+        let eye_catcher = self
+            .engine
+            .groups
+            .data
+            .core
+            .has_eye_catcher(connection.receive_ring());
         let element = record.rmb;
         Some(element.spans(connection.readable(), eye_catcher))
     }
@@ -162,8 +172,8 @@ impl ConnMut<'_> {
         now: Instant,
         take: impl FnOnce(&BufferSpans) -> u32,
     ) -> Result<u32, ApiMisuse> {
-        self.engine.core.begin(now);
-        let taken = self.engine.data_path().read(self.index, take)?;
+        self.engine.groups.data.core.begin(now);
+        let taken = self.engine.groups.data.read(self.index, take)?;
         Ok(taken.bytes)
     }
 
@@ -171,6 +181,8 @@ impl ConnMut<'_> {
     #[must_use]
     pub fn is_end_of_stream(&self) -> bool {
         self.engine
+            .groups
+            .data
             .connections
             .at(self.index)
             .and_then(|record| record.connection.as_ref())
@@ -202,9 +214,10 @@ impl ConnMut<'_> {
     /// # Errors
     /// [`ApiMisuse::NoUrgent`] if there is none.
     pub fn take_urgent(&mut self, now: Instant) -> Result<(), ApiMisuse> {
-        self.engine.core.begin(now);
+        self.engine.groups.data.core.begin(now);
         self.engine
             .mark_changed()
+            .groups
             .with_connection(self.index, |c, _, _| c.take_urgent().map(|_| ()))
             .unwrap_or(Err(ApiMisuse::NoUrgent))
     }
@@ -213,6 +226,7 @@ impl ConnMut<'_> {
     pub fn set_urgent_inline(&mut self, inline: bool) {
         self.engine
             .mark_changed()
+            .groups
             .with_connection(self.index, |c, _, _| c.set_urgent_inline(inline));
     }
 
@@ -222,6 +236,8 @@ impl ConnMut<'_> {
     pub fn state(&self) -> Option<CloseState> {
         Some(
             self.engine
+                .groups
+                .data
                 .connections
                 .at(self.index)?
                 .connection
@@ -234,9 +250,9 @@ impl ConnMut<'_> {
     /// is ended as soon as SMC-R carries the connection, both end it at once. After
     /// a fallback both end the watch for a Decline of the peer.
     pub fn shutdown(&mut self, now: Instant, how: Shutdown) {
-        self.engine.core.begin(now);
+        self.engine.groups.data.core.begin(now);
         if let (true, Shutdown::Read | Shutdown::Write) = (self.in_rendezvous(), how)
-            && let Some(record) = self.engine.connections.at_mut(self.index)
+            && let Some(record) = self.engine.groups.data.connections.at_mut(self.index)
         {
             record.shutdown = Some(match record.shutdown {
                 Some(earlier) if earlier != how => Shutdown::Both,
@@ -253,14 +269,14 @@ impl ConnMut<'_> {
     /// Ends the connection at once, and after a fallback the watch for a Decline of
     /// the peer.
     pub fn abort(&mut self, now: Instant) {
-        self.engine.core.begin(now);
+        self.engine.groups.data.core.begin(now);
         self.end_watch();
         self.end_rendezvous_or(|c, now, config| c.abort(now, &config.connection));
     }
 
     /// The embedder does not read from the TCP connection any more.
     fn end_watch(&mut self) {
-        let record = self.engine.connections.at(self.index);
+        let record = self.engine.groups.data.connections.at(self.index);
         if record.is_some_and(|record| record.phase == Phase::Watching) {
             self.engine.mark_changed().give_up_watching(self.index);
         }
@@ -268,6 +284,8 @@ impl ConnMut<'_> {
 
     fn in_rendezvous(&self) -> bool {
         self.engine
+            .groups
+            .data
             .connections
             .at(self.index)
             .is_some_and(|record| matches!(record.phase, Phase::Rendezvous(_)))
@@ -282,6 +300,7 @@ impl ConnMut<'_> {
         } else {
             self.engine
                 .mark_changed()
+                .groups
                 .with_connection(self.index, change);
         }
         self.engine.mark_changed().run_wakes();

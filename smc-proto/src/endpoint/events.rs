@@ -11,12 +11,18 @@ impl Engine<'_> {
     /// to be down after its last one.
     #[inline]
     pub(super) fn next_event(&mut self) -> Option<Event> {
-        if let Some(index) = self.core.groups_up.pop_front(&mut self.groups) {
-            let group = self.group_id(index);
-            if let Some(g) = self.groups.at_mut(index) {
+        if let Some(index) = self
+            .groups
+            .data
+            .core
+            .groups_up
+            .pop_front(&mut self.groups.groups)
+        {
+            let group = self.groups.group_id(index);
+            if let Some(g) = self.groups.groups.at_mut(index) {
                 g.notified = GroupNotified::Up;
             }
-            self.try_free_group(index);
+            self.groups.try_free_group(index);
             return Some(Event::GroupUp { group });
         }
         if let Some(event) = self.next_link_event() {
@@ -25,48 +31,66 @@ impl Engine<'_> {
         if let Some(event) = self.next_connection_event() {
             return Some(event);
         }
-        let index = self.core.groups_down.pop_front(&mut self.groups)?;
-        let group = self.group_id(index);
-        self.groups.remove(index);
+        let index = self
+            .groups
+            .data
+            .core
+            .groups_down
+            .pop_front(&mut self.groups.groups)?;
+        let group = self.groups.group_id(index);
+        self.groups.groups.remove(index);
         Some(Event::GroupDown { group })
     }
 
     /// A link that came up; or, behind that, one that is gone.
     fn next_link_event(&mut self) -> Option<Event> {
-        let index = self.core.link_events.pop_front(&mut self.links)?;
-        let link = self.link_id(index);
-        let l = self.links.at_mut(index)?;
+        let index = self
+            .groups
+            .data
+            .core
+            .link_events
+            .pop_front(&mut self.groups.data.links)?;
+        let link = self.groups.data.link_id(index);
+        let l = self.groups.data.links.at_mut(index)?;
         let group = l.group;
         let rising = l.notified == LinkNotified::Rising;
         l.notified = LinkNotified::Up;
-        let group = self.group_id(group);
+        let group = self.groups.group_id(group);
         if rising {
-            self.drop_absent_link(index);
+            self.groups.drop_absent_link(index);
             return Some(Event::LinkUp { group, link });
         }
-        self.links.remove(index);
+        self.groups.data.links.remove(index);
         Some(Event::LinkDown { group, link })
     }
 
     #[inline]
     fn next_connection_event(&mut self) -> Option<Event> {
-        while let Some(index) = self.core.connection_events.first() {
-            let conn = self.conn_id(index);
-            let record = self.connections.at_mut(index)?;
+        while let Some(index) = self.groups.data.core.connection_events.first() {
+            let conn = self.groups.data.conn_id(index);
+            let record = self.groups.data.connections.at_mut(index)?;
             let next = record.notices.first();
             record.notices.remove(next.unwrap_or(Pending::empty()));
             let (home, first_contact, end) = (record.home, record.first_contact, record.end);
-            let twice = self.core.config.connection.planted(PlantedBug::EndTwice);
+            let twice = self
+                .groups
+                .data
+                .core
+                .config
+                .connection
+                .planted(PlantedBug::EndTwice);
             if twice && next == Some(Pending::END) && end == Some(End::Closed(CloseReason::Normal))
             {
                 record.end = Some(End::Closed(CloseReason::LinksLost));
                 record.notices |= Pending::END;
             }
             if record.notices.is_empty() {
-                self.core
+                self.groups
+                    .data
+                    .core
                     .connection_events
-                    .remove(&mut self.connections, index);
-                self.release(index);
+                    .remove(&mut self.groups.data.connections, index);
+                self.groups.release(index);
             }
             let Some(next) = next else {
                 continue;

@@ -90,7 +90,7 @@ impl<S: Storage> Endpoint<S> {
     #[inline(never)]
     fn finish_completion(&mut self, completion: &RdmaCompletion<'_>, deferred: Deferred) {
         let mut engine = self.unchanged_engine();
-        engine.on_completion(completion, deferred);
+        engine.on_rdma(completion, deferred);
         engine.run_wakes();
     }
 
@@ -125,7 +125,7 @@ impl<S: Storage> Endpoint<S> {
     #[inline(never)]
     pub(super) fn on_other_ism(&mut self, completion: &IsmCompletion) {
         let mut engine = self.unchanged_engine();
-        engine.on_ism(completion);
+        engine.on_ism_report(completion);
         engine.run_wakes();
     }
 

@@ -17,7 +17,7 @@ use super::Endpoint;
 use crate::command::{BufferSpans, Signal};
 use crate::config::ConnectionConfig;
 use crate::connection::{ApiMisuse, Connection, FatalCause};
-use crate::connection_record::{ConnectionRecord, Element, Phase};
+use crate::connection_record::{ConnectionRecord, Element, Lending, Phase};
 use crate::data_path::Deferred;
 use crate::id::{BufferId, ConnId};
 use crate::link_group::{owner_of, segments};
@@ -25,17 +25,6 @@ use crate::stats::{DataCounts, Statistics, count};
 use crate::storage::Storage;
 use crate::time::Instant;
 use crate::wire::cdc_ism::{CDC_ISM_LENGTH, CdcIsm, Endianness};
-
-/// Where the protocol state of a connection is.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum Lending {
-    /// Here.
-    No,
-    /// Lent out.
-    Lent,
-    /// Lent out, and lost meanwhile: the connection ends when it is given back.
-    Lost,
-}
 
 /// The data path of a connection that an endpoint has lent.
 ///
@@ -233,17 +222,17 @@ impl<S: Storage> Endpoint<S> {
     pub fn take_back(&mut self, now: Instant, lent: LentConnection) -> bool {
         self.core.begin(now);
         let mut engine = self.unchanged_engine();
-        engine.core.statistics.add(&lent.counts);
+        engine.groups.data.core.statistics.add(&lent.counts);
         let ConnId { index, generation } = lent.conn;
-        let record = engine.connections.live_mut(index, generation);
+        let record = engine.groups.data.connections.live_mut(index, generation);
         let Some(record) = record.filter(|record| record.lending != Lending::No) else {
             return false;
         };
         let before = core::mem::replace(&mut record.lending, Lending::No);
         record.connection = Some(lent.connection);
-        let deferred = engine.data_path().after_connection(index);
+        let deferred = engine.groups.data.after_connection(index);
         if deferred != Deferred::Nothing {
-            engine.execute(deferred);
+            engine.groups.execute(deferred);
         }
         before == Lending::Lost
     }
@@ -252,10 +241,12 @@ impl<S: Storage> Endpoint<S> {
     pub fn end_lost(&mut self, now: Instant, conn: ConnId) {
         let mut engine = self.engine(now);
         if let Some(index) = engine.live_conn(conn) {
-            engine.with_connection(index, |connection, now, config| {
-                connection.on_fatal(now, &config.connection, FatalCause::LinkLost);
-            });
-            engine.release(index);
+            engine
+                .groups
+                .with_connection(index, |connection, now, config| {
+                    connection.on_fatal(now, &config.connection, FatalCause::LinkLost);
+                });
+            engine.groups.release(index);
         }
         engine.run_wakes();
     }
@@ -264,8 +255,12 @@ impl<S: Storage> Endpoint<S> {
     #[must_use]
     pub fn receiver(&mut self, buffer: BufferId) -> Option<ConnId> {
         let engine = self.unchanged_engine();
-        let index = owner_of(&engine.buffers, &engine.connections, buffer)?;
-        Some(engine.conn_id(index))
+        let index = owner_of(
+            &engine.groups.buffers,
+            &engine.groups.data.connections,
+            buffer,
+        )?;
+        Some(engine.groups.data.conn_id(index))
     }
 }
 

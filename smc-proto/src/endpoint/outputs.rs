@@ -52,10 +52,15 @@ impl<S: Storage> Endpoint<S> {
     #[inline(never)]
     fn next_tcp(&mut self) -> Option<(ConnId, TcpCommand)> {
         let mut engine = self.unchanged_engine();
-        let index = engine.core.tcp_out.pop_front(&mut engine.connections)?;
-        let command = engine.connections.at_mut(index)?.tcp.take()?;
-        let conn = engine.conn_id(index);
-        engine.release(index);
+        let index = engine
+            .groups
+            .data
+            .core
+            .tcp_out
+            .pop_front(&mut engine.groups.data.connections)?;
+        let command = engine.groups.data.connections.at_mut(index)?.tcp.take()?;
+        let conn = engine.groups.data.conn_id(index);
+        engine.groups.release(index);
         Some((conn, command))
     }
 
@@ -70,7 +75,7 @@ impl<S: Storage> Endpoint<S> {
 
     #[inline(never)]
     fn next_rdma(&mut self, now: Instant, device: DeviceId) -> Option<RdmaCommand> {
-        self.engine(now).next_rdma(device)
+        self.engine(now).groups.next_rdma(device)
     }
 
     /// Writes the message of [`RdmaCommand::SendLarge`] into `buffer` and returns its
@@ -88,10 +93,15 @@ impl<S: Storage> Endpoint<S> {
         buffer: &mut [u8],
     ) -> Result<usize, BufferTooSmall> {
         let mut engine = self.unchanged_engine();
-        if !engine.links.is_live(link.index, link.generation) {
+        if !engine
+            .groups
+            .data
+            .links
+            .is_live(link.index, link.generation)
+        {
             return Ok(0);
         }
-        engine.emit_large(link.index, wr_id.0, buffer)
+        engine.groups.emit_large(link.index, wr_id.0, buffer)
     }
 
     /// Puts all that one connection sends in its transmit slot into `transmit`, if that is next
@@ -174,7 +184,7 @@ impl<S: Storage> Endpoint<S> {
     #[inline(never)]
     fn next_other_ism(&mut self, device: DeviceId) -> Option<IsmCommand> {
         let mut engine = self.unchanged_engine();
-        let command = engine.next_ism(device);
+        let command = engine.groups.next_ism(device);
         engine.run_wakes();
         command
     }

@@ -54,12 +54,17 @@ impl<S: Storage> Endpoint<S> {
     /// A link, unless the handle is stale.
     pub fn link(&mut self, link: LinkId) -> Option<LinkStatus> {
         let engine = self.unchanged_engine();
-        if !engine.links.is_live(link.index, link.generation) {
+        if !engine
+            .groups
+            .data
+            .links
+            .is_live(link.index, link.generation)
+        {
             return None;
         }
-        let l = engine.links.at(link.index)?;
+        let l = engine.groups.data.links.at(link.index)?;
         Some(LinkStatus {
-            group: engine.group_id(l.group),
+            group: engine.groups.group_id(l.group),
             number: l.number,
             path: l.path,
             peer: l.peer.map(|peer| (peer.gid, peer.mac)),
@@ -72,10 +77,10 @@ impl<S: Storage> Endpoint<S> {
     /// What both sides of a link group agreed on, unless the handle is stale.
     pub fn terms(&mut self, group: GroupId) -> Option<Terms> {
         let engine = self.unchanged_engine();
-        if !engine.groups.is_live(group.index, group.generation) {
+        if !engine.groups.groups.is_live(group.index, group.generation) {
             return None;
         }
-        let g = engine.groups.at(group.index)?;
+        let g = engine.groups.groups.at(group.index)?;
         Some(Terms {
             max_links: g.max_links,
             ..g.terms

@@ -7,36 +7,39 @@ impl Engine<'_> {
     pub(super) fn on_timeout(&mut self) {
         let now = self.now();
         // Each round moves the first deadline of a table or clears it.
-        while let Some(link) = self.links.due(now) {
+        while let Some(link) = self.groups.data.links.due(now) {
             self.step();
-            self.on_link_timeout(link);
+            self.groups.on_link_timeout(link);
         }
-        while let Some(group) = self.groups.due(now) {
+        while let Some(group) = self.groups.groups.due(now) {
             self.step();
-            self.on_group_timeout(group);
+            self.groups.on_group_timeout(group);
         }
-        while let Some(buffer) = self.buffers.due(now) {
+        while let Some(buffer) = self.groups.buffers.due(now) {
             self.step();
-            self.on_buffer_timeout(buffer);
+            self.groups.on_buffer_timeout(buffer);
         }
         while let Some(handshake) = self.handshakes.due(now) {
             self.step();
             self.on_handshake_timeout(handshake);
             self.run_wakes();
         }
-        while let Some(conn) = self.connections.due(now) {
+        while let Some(conn) = self.groups.data.connections.due(now) {
             self.step();
-            self.connections.set_deadline(conn, None);
+            self.groups.data.connections.set_deadline(conn, None);
             if self
+                .groups
+                .data
                 .connections
                 .at(conn)
                 .is_some_and(|r| r.phase == Phase::Watching)
             {
                 self.give_up_watching(conn);
             } else {
-                self.with_connection(conn, |connection, now, config| {
-                    connection.on_timeout(now, &config.connection);
-                });
+                self.groups
+                    .with_connection(conn, |connection, now, config| {
+                        connection.on_timeout(now, &config.connection);
+                    });
             }
         }
     }

@@ -4,15 +4,15 @@ use super::ism::{IsmBuffer, SPARE_DMB};
 use super::{Acquired, Agreement, Buffer, Formation, Link, LinkGroup, Memory, QpGoal, Role};
 use crate::command::BufferKind;
 use crate::connection_record::Element;
-use crate::engine::Engine;
 use crate::id::{BufferIdx, ConnIdx, GroupIdx, Idx, LinkIdx};
+use crate::link_group::Groups;
 use crate::path::LocalPath;
 use crate::planted::PlantedBug;
 use crate::version::Terms;
 use crate::wire::cdc_ism::CDC_ISM_LENGTH;
 use crate::wire::types::{BufferSize, LinkUserId, PeerId, Psn};
 
-impl Engine<'_> {
+impl Groups<'_> {
     /// A new group with its first link, whose queue pair is asked for at once.
     pub(crate) fn new_group(
         &mut self,
@@ -25,7 +25,7 @@ impl Engine<'_> {
     ) -> Option<GroupIdx> {
         let new = LinkGroup::new(role, peer_id, vlan, path.lan, terms, formation);
         let (group, _) = self.groups.insert(new)?;
-        self.core.ports.learn(path);
+        self.data.core.ports.learn(path);
         let Some(link) = self.new_link(group, path) else {
             self.groups.remove(group);
             return None;
@@ -33,7 +33,7 @@ impl Engine<'_> {
         if let Some(g) = self.groups.at_mut(group) {
             g.decline = Some(crate::wire::types::DiagnosisCode::LINK_READY);
         }
-        self.schedule_link(link);
+        self.data.schedule_link(link);
         Some(group)
     }
 
@@ -57,13 +57,13 @@ impl Engine<'_> {
         }
         let position = free?;
         self.forget_rtokens(group, position, false);
-        let user_id = LinkUserId(self.core.next_user_id);
-        self.core.next_user_id = self.core.next_user_id.wrapping_add(1);
-        let psn = Psn::new(self.core.random.next_u32());
+        let user_id = LinkUserId(self.data.core.next_user_id);
+        self.data.core.next_user_id = self.data.core.next_user_id.wrapping_add(1);
+        let psn = Psn::new(self.data.core.random.next_u32());
         let direct = self.groups.at(group).is_none_or(|g| g.terms.direct);
-        let mut link = Link::new(group, position, path, psn, user_id, self.core.now);
+        let mut link = Link::new(group, position, path, psn, user_id, self.data.core.now);
         link.direct = direct;
-        let (index, _) = self.links.insert(link)?;
+        let (index, _) = self.data.links.insert(link)?;
         if let Some(slot) = self
             .groups
             .at_mut(group)
@@ -76,12 +76,12 @@ impl Engine<'_> {
 
     /// Makes a connection a member of a group.
     pub(crate) fn enter_group(&mut self, group: GroupIdx, link: LinkIdx, conn: ConnIdx) {
-        if let Some(record) = self.connections.at_mut(conn) {
+        if let Some(record) = self.data.connections.at_mut(conn) {
             record.group = group;
         }
         self.assign_link(link, conn);
         if let Some(g) = self.groups.at_mut(group) {
-            g.members.push_back(&mut self.connections, conn);
+            g.members.push_back(&mut self.data.connections, conn);
             g.connection_count = g.connection_count.saturating_add(1);
             g.idle_deadline = None;
             let deadline = g.next_deadline();
@@ -133,7 +133,7 @@ impl Engine<'_> {
         let elements = match kind {
             BufferKind::Rmb if g.ism_peer().is_some() => 1,
             //= RMB-002
-            BufferKind::Rmb => self.core.config.elements_per_rmb.max(1),
+            BufferKind::Rmb => self.data.core.config.elements_per_rmb.max(1),
             BufferKind::Send => 1,
         };
         let device = device?;
@@ -167,12 +167,19 @@ impl Engine<'_> {
             Some(_) => CDC_ISM_LENGTH as u32,
             None => buffer.element_offset(element),
         };
-        if self.core.config.connection.planted(PlantedBug::ClearInUse) && kind == BufferKind::Rmb {
+        if self
+            .data
+            .core
+            .config
+            .connection
+            .planted(PlantedBug::ClearInUse)
+            && kind == BufferKind::Rmb
+        {
             buffer.dirty.insert(element);
         }
         let generation = self.buffers.generation(index);
         self.buffers.set_deadline(index, None);
-        if let Some(record) = self.connections.at_mut(conn) {
+        if let Some(record) = self.data.connections.at_mut(conn) {
             match kind {
                 BufferKind::Rmb => {
                     record.rmb = Element {
@@ -245,7 +252,7 @@ impl Engine<'_> {
 
     /// Takes everything back that a connection holds of its group.
     pub(crate) fn leave_group(&mut self, conn: ConnIdx) {
-        let Some(record) = self.connections.at_mut(conn) else {
+        let Some(record) = self.data.connections.at_mut(conn) else {
             return;
         };
         let group = record.group;
@@ -266,9 +273,9 @@ impl Engine<'_> {
         self.return_element(conn, rmb.buffer, rmb.index);
         self.return_element(conn, send, 1);
         let now = self.now();
-        let timeouts = self.core.config.timeouts;
+        let timeouts = self.data.core.config.timeouts;
         if let Some(g) = self.groups.at_mut(group) {
-            g.members.remove(&mut self.connections, conn);
+            g.members.remove(&mut self.data.connections, conn);
             g.connection_count = g.connection_count.saturating_sub(1);
             //= LINK-030
             if g.connection_count == 0 && g.is_active() {
@@ -301,7 +308,7 @@ impl Engine<'_> {
     /// it until the RMB is withdrawn.
     //= RMB-021
     pub(crate) fn lose_element(&mut self, conn: ConnIdx) {
-        if let Some(record) = self.connections.at_mut(conn) {
+        if let Some(record) = self.data.connections.at_mut(conn) {
             let rmb = core::mem::replace(&mut record.rmb, Element::NONE);
             self.part_with_element(conn, rmb.buffer, Buffer::lose_element);
         }
@@ -314,7 +321,7 @@ impl Engine<'_> {
         part: impl FnOnce(&mut Buffer),
     ) {
         let now = self.now();
-        let idle = self.core.config.timeouts.rmb_idle;
+        let idle = self.data.core.config.timeouts.rmb_idle;
         self.take_back_ism(conn, index);
         let Some(buffer) = self.buffers.at_mut(index) else {
             return;

@@ -8,18 +8,32 @@ use super::{Buffer, QpState};
 use crate::completion::RdmaCompletion;
 use crate::connection::FatalCause;
 use crate::data_path::Deferred;
-use crate::engine::Engine;
-use crate::id::{BufferId, BufferIdx, LinkId, LinkIdx};
+use crate::id::{BufferId, BufferIdx, GroupIdx, LinkId, LinkIdx};
+use crate::link_group::Groups;
 
-impl Engine<'_> {
-    /// Any completion; for those of SENDs, `rest` is what the data path left.
-    pub(crate) fn on_completion(&mut self, completion: &RdmaCompletion<'_>, deferred: Deferred) {
+/// A buffer that could not be had. The connection that waits for it was woken, and leaves
+/// first, so that its element comes back; then the buffer goes.
+#[derive(Clone, Copy, Debug)]
+#[must_use]
+pub(crate) struct UselessBuffer {
+    pub(super) group: GroupIdx,
+    pub(super) buffer: BufferIdx,
+}
+
+impl Groups<'_> {
+    /// Any completion that is about links and buffers; for those of SENDs, `deferred` is what
+    /// the data path left. A buffer that is of no use is left to the caller.
+    pub(crate) fn on_completion(
+        &mut self,
+        completion: &RdmaCompletion<'_>,
+        deferred: Deferred,
+    ) -> Option<UselessBuffer> {
         match *completion {
             RdmaCompletion::Received { payload, .. } => self.finish_received(deferred, payload),
             RdmaCompletion::Sent { wr_id, .. } => self.finish_sent(deferred, wr_id),
             RdmaCompletion::QpCreated { link, qpn } => {
                 if let Some(index) = self.expecting_link(link, QpState::Init)
-                    && let Some(l) = self.links.at_mut(index)
+                    && let Some(l) = self.data.links.at_mut(index)
                 {
                     l.qpn = qpn;
                 }
@@ -76,22 +90,24 @@ impl Engine<'_> {
                     self.list_spare(index);
                 }
             }
-            RdmaCompletion::BufferRefused { buffer } => self.on_buffer_refused(buffer),
+            RdmaCompletion::BufferRefused { buffer } => return self.on_buffer_refused(buffer),
             //= RMB-018
             //= RMB-019
             RdmaCompletion::EyeCatcherDamaged { conn } => {
-                if let Some(index) = self.live_conn(conn) {
+                if let Some(index) = self.data.live_conn(conn) {
                     self.with_connection(index, |connection, now, config| {
                         connection.on_fatal(now, &config.connection, FatalCause::EyeCatcherDamaged);
                     });
                 }
             }
         }
+        None
     }
 
     #[inline]
     pub(super) fn live_link(&self, id: LinkId) -> Option<LinkIdx> {
-        self.links
+        self.data
+            .links
             .is_live(id.index, id.generation)
             .then_some(id.index)
     }
@@ -106,6 +122,6 @@ impl Engine<'_> {
     /// is in flight.
     pub(super) fn expecting_link(&self, id: LinkId, state: QpState) -> Option<LinkIdx> {
         let index = self.live_link(id)?;
-        (self.links.at(index)?.pending == Some(state)).then_some(index)
+        (self.data.links.at(index)?.pending == Some(state)).then_some(index)
     }
 }

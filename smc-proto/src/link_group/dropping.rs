@@ -2,14 +2,14 @@
 
 use super::link_state::LinkNotified;
 use super::{Flow, QpGoal};
-use crate::engine::Engine;
 use crate::id::{GroupIdx, Idx, LinkIdx, RemoteRmbIdx};
+use crate::link_group::Groups;
 
-impl Engine<'_> {
+impl Groups<'_> {
     /// Notes the end of a link for the application and frees its slot when
     /// nothing needs it any more.
     pub(crate) fn drop_absent_link(&mut self, link: LinkIdx) {
-        let Some(l) = self.links.at(link) else {
+        let Some(l) = self.data.links.at(link) else {
             return;
         };
         let gone = l.state == super::QpState::Absent
@@ -20,10 +20,14 @@ impl Engine<'_> {
             return;
         }
         self.leave_links(link);
-        match self.links.at(link).map(|l| l.notified) {
-            Some(LinkNotified::Up) => self.core.link_events.push_back(&mut self.links, link),
+        match self.data.links.at(link).map(|l| l.notified) {
+            Some(LinkNotified::Up) => self
+                .data
+                .core
+                .link_events
+                .push_back(&mut self.data.links, link),
             Some(LinkNotified::Nothing) => {
-                self.links.remove(link);
+                self.data.links.remove(link);
             }
             // `LinkUp` first; then `LinkDown` follows.
             _ => {}
@@ -34,11 +38,13 @@ impl Engine<'_> {
     fn leave_links(&mut self, link: LinkIdx) {
         self.unhash_link(link);
         let remembered = self.remember_link(link);
-        let Some(l) = self.links.at(link) else { return };
+        let Some(l) = self.data.links.at(link) else {
+            return;
+        };
         let (group, position) = (l.group, l.position);
         let port = l.peer.map(|peer| (peer.gid, peer.mac));
-        self.unlist_link(link);
-        self.links.set_deadline(link, None);
+        self.data.unlist_link(link);
+        self.data.links.set_deadline(link, None);
         if let Some(g) = self.groups.at_mut(group) {
             g.other_port = port.or(g.other_port);
         }
@@ -50,8 +56,8 @@ impl Engine<'_> {
         if let Some(slot) = member {
             *slot = Idx::NONE;
             self.leave_exchange(group, position);
-            self.each_buffer(group, |engine, index| {
-                if let Some(buffer) = engine.buffers.at_mut(index) {
+            self.each_buffer(group, |groups, index| {
+                if let Some(buffer) = groups.buffers.at_mut(index) {
                     buffer.forget_registration(position);
                 }
             });

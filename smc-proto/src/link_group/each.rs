@@ -1,13 +1,13 @@
 //! Walks over what belongs to a group.
 
-use crate::engine::Engine;
 use crate::id::{BufferIdx, ConnIdx, GroupIdx};
+use crate::link_group::Groups;
 
-impl Engine<'_> {
+impl Groups<'_> {
     /// Does something with every connection of a group; it may take that one out.
     pub(crate) fn each_member(&mut self, group: GroupIdx, mut act: impl FnMut(&mut Self, ConnIdx)) {
-        self.find_member(group, |engine, conn| {
-            act(engine, conn);
+        self.find_member(group, |groups, conn| {
+            act(groups, conn);
             false
         });
     }
@@ -22,7 +22,7 @@ impl Engine<'_> {
         let mut next = members.first();
         while let Some(conn) = next {
             self.step();
-            next = members.next(&mut self.connections, conn);
+            next = members.next(&mut self.data.connections, conn);
             if holds(self, conn) {
                 return Some(conn);
             }

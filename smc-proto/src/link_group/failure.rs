@@ -12,12 +12,12 @@
 
 use super::link_state::DeletionProgress;
 use super::{Fallback, GroupState, LinkState};
-use crate::engine::Engine;
 use crate::event::CloseReason;
 use crate::id::{GroupIdx, LinkIdx};
+use crate::link_group::Groups;
 use crate::wire::types::DeleteLinkReason;
 
-impl Engine<'_> {
+impl Groups<'_> {
     /// A link does not work any more. `close` and `fallback` say what becomes of
     /// the group's connections if no other link is left.
     //= FAILOVER-002
@@ -32,7 +32,7 @@ impl Engine<'_> {
         close: CloseReason,
         fallback: Fallback,
     ) {
-        let Some(l) = self.links.at(link) else {
+        let Some(l) = self.data.links.at(link) else {
             return;
         };
         let (group, link_state) = (l.group, l.link_state);
@@ -87,11 +87,11 @@ impl Engine<'_> {
             .find(|(index, _)| *index != link)
             .map(|(index, _)| index);
         if let Some(index) = reprieved
-            && let Some(l) = self.links.at_mut(index)
+            && let Some(l) = self.data.links.at_mut(index)
         {
             l.link_state = LinkState::Active;
             self.arm_link(index);
-            self.schedule_link(index);
+            self.data.schedule_link(index);
             return false;
         }
         true
@@ -102,7 +102,7 @@ impl Engine<'_> {
     //= TIMER-023
     fn restart_exchanges(&mut self, group: GroupIdx, link: LinkIdx) {
         for index in self.links_of(group) {
-            let Some(l) = self.links.at_mut(index) else {
+            let Some(l) = self.data.links.at_mut(index) else {
                 continue;
             };
             if let LinkState::Leaving(removal) = &mut l.link_state

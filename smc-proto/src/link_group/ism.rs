@@ -19,6 +19,7 @@ mod fast;
 mod matching;
 mod work;
 
+pub(crate) use answers::IsmFollowUp;
 pub(crate) use buffers::{IsmBuffer, PeerDmb, SPARE_DMB};
 pub(crate) use events::Answer;
 pub(crate) use fast::{Follows, owner_of};

@@ -1,17 +1,17 @@
 //! TEST LINK: whether a silent link still reaches the peer's SMC layer.
 
 use super::link::TestLinkState;
-use crate::engine::Engine;
 use crate::id::LinkIdx;
+use crate::link_group::Groups;
 use crate::planted::PlantedBug;
 use crate::time::Instant;
 use crate::wire::llc::{LLC_LENGTH, LlcMessage, TestLink};
 
-impl Engine<'_> {
+impl Groups<'_> {
     /// Starts watching a link.
     pub(crate) fn arm_keepalive(&mut self, link: LinkIdx) {
         let now = self.now();
-        if let Some(l) = self.links.at_mut(link) {
+        if let Some(l) = self.data.links.at_mut(link) {
             l.last_received = now;
         }
         self.arm_link(link);
@@ -19,21 +19,24 @@ impl Engine<'_> {
 
     pub(crate) fn arm_link(&mut self, link: LinkIdx) {
         let deadline = self.link_deadline(link);
-        self.links.set_deadline(link, deadline);
+        self.data.links.set_deadline(link, deadline);
     }
 
     fn link_deadline(&self, link: LinkIdx) -> Option<Instant> {
-        if self.planted(PlantedBug::NoLlcTimer) {
+        if self.data.core.planted(PlantedBug::NoLlcTimer) {
             return None;
         }
-        let l = self.links.at(link)?;
+        let l = self.data.links.at(link)?;
         if let Some(removal) = l.link_state.removal() {
             return removal.deadline;
         }
         match l.test {
             _ if !l.is_usable() => None,
             //= KEEPALIVE-002
-            TestLinkState::Idle => Some(l.last_received.after(self.core.config.timeouts.keepalive)),
+            TestLinkState::Idle => Some(
+                l.last_received
+                    .after(self.data.core.config.timeouts.keepalive),
+            ),
             TestLinkState::Due { deadline } | TestLinkState::Sent { deadline, .. } => {
                 Some(deadline)
             }
@@ -48,7 +51,7 @@ impl Engine<'_> {
         let due = self
             .link_deadline(link)
             .is_some_and(|deadline| deadline <= now);
-        let Some(l) = self.links.at(link) else {
+        let Some(l) = self.data.links.at(link) else {
             return;
         };
         if !due {
@@ -73,8 +76,8 @@ impl Engine<'_> {
     /// Asks the peer for a sign of life on a link, unless that is being done.
     pub(super) fn test_link(&mut self, link: LinkIdx) {
         let now = self.now();
-        let wait = self.core.config.timeouts.test_link_reply;
-        if let Some(l) = self.links.at_mut(link)
+        let wait = self.data.core.config.timeouts.test_link_reply;
+        if let Some(l) = self.data.links.at_mut(link)
             && l.test == TestLinkState::Idle
         {
             l.test = TestLinkState::Due {
@@ -82,19 +85,21 @@ impl Engine<'_> {
             };
         }
         self.arm_link(link);
-        self.schedule_link(link);
+        self.data.schedule_link(link);
     }
 
     /// The TEST LINK that is due, with data no other one carries.
     //= LLC-074
     pub(super) fn next_test_link(&mut self, link: LinkIdx) -> Option<[u8; LLC_LENGTH]> {
-        if !self.links.at(link)?.test.is_due() {
+        if !self.data.links.at(link)?.test.is_due() {
             return None;
         }
-        let (a, b) = (self.core.random.next(), self.core.random.next());
+        let (a, b) = (self.data.core.random.next(), self.data.core.random.next());
         let user_data = (u128::from(a) << 64 | u128::from(b)).to_be_bytes();
-        let deadline = self.now().after(self.core.config.timeouts.test_link_reply);
-        self.links.at_mut(link)?.test = TestLinkState::Sent {
+        let deadline = self
+            .now()
+            .after(self.data.core.config.timeouts.test_link_reply);
+        self.data.links.at_mut(link)?.test = TestLinkState::Sent {
             user_data,
             deadline,
         };
@@ -124,9 +129,9 @@ impl Engine<'_> {
     //= KEEPALIVE-003
     //= LLC-076
     pub(super) fn on_test_link_reply(&mut self, link: LinkIdx, reply: &TestLink) {
-        match self.links.at(link).map(|l| l.test) {
+        match self.data.links.at(link).map(|l| l.test) {
             Some(TestLinkState::Sent { user_data, .. }) if user_data == reply.user_data => {
-                if let Some(l) = self.links.at_mut(link) {
+                if let Some(l) = self.data.links.at_mut(link) {
                     l.test = TestLinkState::Idle;
                 }
                 self.arm_link(link);

@@ -2,16 +2,16 @@
 
 use super::link_state::{DeletionProgress, LinkNotified, LinkState, Removal};
 use super::{Link, QpGoal};
-use crate::engine::Engine;
 use crate::id::LinkIdx;
+use crate::link_group::Groups;
 use crate::wire::types::DeleteLinkReason;
 
-impl Engine<'_> {
+impl Groups<'_> {
     /// Removes a link that works and is not wanted any more.
     //= LINK-046
     //= LINK-047
     pub(crate) fn retire_link(&mut self, link: LinkIdx, reason: DeleteLinkReason) {
-        let Some(group) = self.links.at(link).map(|l| l.group) else {
+        let Some(group) = self.data.links.at(link).map(|l| l.group) else {
             return;
         };
         self.begin_removal(link, reason, true);
@@ -28,12 +28,12 @@ impl Engine<'_> {
     /// Keeps new data off a link that is about to be deleted gracefully; what is in
     /// flight has time to complete.
     pub(crate) fn drain_link(&mut self, link: LinkIdx) {
-        if let Some(l) = self.links.at_mut(link)
+        if let Some(l) = self.data.links.at_mut(link)
             && let LinkState::Leaving(removal) = &mut l.link_state
         {
             removal.draining = true;
         }
-        let wait = self.core.config.timeouts.llc_reply;
+        let wait = self.data.core.config.timeouts.llc_reply;
         // A client's answer must be there before the server stops waiting.
         self.set_removal_deadline(link, wait.checked_div(2));
     }
@@ -45,7 +45,7 @@ impl Engine<'_> {
         reason: DeleteLinkReason,
         graceful: bool,
     ) {
-        let Some(l) = self.links.at_mut(link) else {
+        let Some(l) = self.data.links.at_mut(link) else {
             return;
         };
         let group = l.group;
@@ -71,7 +71,7 @@ impl Engine<'_> {
     /// Takes the queue pair down; its connections move once it is drained.
     //= FAILOVER-004
     pub(crate) fn close_link(&mut self, link: LinkIdx) {
-        if let Some(l) = self.links.at_mut(link) {
+        if let Some(l) = self.data.links.at_mut(link) {
             let group = l.group;
             let first = l.goal != QpGoal::Gone;
             l.shut();
@@ -89,7 +89,7 @@ impl Engine<'_> {
             }
             self.arm_link(link);
             self.drop_absent_link(link);
-            self.schedule_link(link);
+            self.data.schedule_link(link);
             if first {
                 self.restart_exchanges_via(group, link);
             }
@@ -101,7 +101,7 @@ impl Engine<'_> {
     /// nothing is in flight.
     //= LLC-049
     pub(crate) fn close_if_drained(&mut self, link: LinkIdx) {
-        if let Some(l) = self.links.at(link)
+        if let Some(l) = self.data.links.at(link)
             && let Some(removal) = l.link_state.removal()
             && removal.graceful
             && removal.draining
@@ -113,7 +113,7 @@ impl Engine<'_> {
                 _ => {}
             }
         }
-        let quiet = self.links.at(link).is_some_and(|l| {
+        let quiet = self.data.links.at(link).is_some_and(|l| {
             l.is_idle()
                 && l.goal != QpGoal::Gone
                 && l.link_state
@@ -127,7 +127,7 @@ impl Engine<'_> {
 
     /// Both sides agree that a link is gone.
     pub(crate) fn complete_removal(&mut self, link: LinkIdx) {
-        let Some(l) = self.links.at_mut(link) else {
+        let Some(l) = self.data.links.at_mut(link) else {
             return;
         };
         let group = l.group;
@@ -140,8 +140,9 @@ impl Engine<'_> {
             missed &= removal.reason != DeleteLinkReason::OPERATOR;
         }
         // A link that does not drain in time is cut off.
-        let wait = self.core.config.timeouts.llc_reply;
+        let wait = self.data.core.config.timeouts.llc_reply;
         let graceful = self
+            .data
             .links
             .at(link)
             .and_then(|l| l.link_state.removal())

@@ -25,17 +25,17 @@ pub(crate) use formation::Formation;
 use self::form::Incoming;
 use super::link::FreeFlowing;
 use super::{Fallback, Role, SendKind};
-use crate::engine::Engine;
 use crate::event::CloseReason;
 use crate::id::{GroupIdx, Idx, LinkIdx};
+use crate::link_group::Groups;
 use crate::stats::count;
 use crate::wire::llc::{LLC_LENGTH, LlcMessage};
 use crate::wire::types::DeleteLinkReason;
 
-impl Engine<'_> {
+impl Groups<'_> {
     /// A SEND that is not a CDC message.
     pub(crate) fn on_llc(&mut self, link: LinkIdx, bytes: &[u8]) {
-        let group = self.links.at(link).map_or(Idx::NONE, |l| l.group);
+        let group = self.data.links.at(link).map_or(Idx::NONE, |l| l.group);
         let is_v2 = self.groups.at(group).is_some_and(|g| g.terms.is_v2());
         let message = match form::read(bytes, is_v2) {
             Ok(Some(message)) => message,
@@ -46,13 +46,14 @@ impl Engine<'_> {
                 return;
             }
         };
-        count(&mut self.core.statistics.llc_received);
+        count(&mut self.data.core.statistics.llc_received);
         if self.groups.at(group).is_none_or(|g| g.is_ending()) {
             return;
         }
         // A link that was given up says nothing any more, except that all is over.
         //= LLC-078
         let dead = self
+            .data
             .links
             .at(link)
             .and_then(|l| l.link_state.removal())
@@ -99,7 +100,7 @@ impl Engine<'_> {
 
     /// The peer broke the protocol on a link: the link is down (LLC-079).
     pub(crate) fn violation(&mut self, link: LinkIdx) {
-        count(&mut self.core.statistics.violations);
+        count(&mut self.data.core.statistics.violations);
         self.fail_link(
             link,
             DeleteLinkReason::PROTOCOL_VIOLATION,
@@ -127,11 +128,12 @@ impl Engine<'_> {
 
     fn reply_bytes(&mut self, link: LinkIdx, bytes: [u8; LLC_LENGTH]) {
         let queued = self
+            .data
             .links
             .at_mut(link)
             .is_some_and(|l| l.replies.push(bytes).is_some());
         if queued {
-            self.schedule_link(link);
+            self.data.schedule_link(link);
         } else {
             // More requests than a peer that waits for replies can have out.
             self.violation(link);
@@ -141,26 +143,26 @@ impl Engine<'_> {
     /// Sets the request of the group's exchange.
     pub(crate) fn request(&mut self, link: LinkIdx, message: &LlcMessage) {
         let bytes = self.encode(link, message);
-        let Some(l) = self.links.at_mut(link) else {
+        let Some(l) = self.data.links.at_mut(link) else {
             return;
         };
         l.request = Some(bytes);
         let group = l.group;
         self.await_posting(group);
-        self.schedule_link(link);
+        self.data.schedule_link(link);
     }
 
     /// A request has some time to be posted; then the wait for the answer begins
     /// (TIMER-001).
     fn await_posting(&mut self, group: GroupIdx) {
-        let wait = self.now().after(self.core.config.timeouts.send_slot);
+        let wait = self.now().after(self.data.core.config.timeouts.send_slot);
         self.set_exchange_deadline(group, wait);
     }
 
     /// The next LLC message of a link: replies, then the keepalive, then what a
     /// client may say at any time, then the request.
     pub(crate) fn next_llc(&mut self, link: LinkIdx) -> Option<([u8; LLC_LENGTH], SendKind)> {
-        let l = self.links.at_mut(link)?;
+        let l = self.data.links.at_mut(link)?;
         if let Some((_, reply)) = l.replies.pop() {
             return Some((reply, SendKind::Llc));
         }
@@ -170,14 +172,14 @@ impl Engine<'_> {
         if let Some(message) = self.next_free_flowing(link) {
             return Some((message, SendKind::Llc));
         }
-        let request = self.links.at_mut(link)?.request.take()?;
+        let request = self.data.links.at_mut(link)?.request.take()?;
         self.on_request_posted(link);
         Some((request, SendKind::Request))
     }
 
     //= LLCSER-001
     fn next_free_flowing(&mut self, link: LinkIdx) -> Option<[u8; LLC_LENGTH]> {
-        let l = self.links.at_mut(link)?;
+        let l = self.data.links.at_mut(link)?;
         let group = l.group;
         if l.free_flowing.contains(FreeFlowing::DELETE_LINK) {
             l.free_flowing.remove(FreeFlowing::DELETE_LINK);
@@ -185,7 +187,7 @@ impl Engine<'_> {
                 return Some(self.encode(link, &message));
             }
         }
-        let l = self.links.at_mut(link)?;
+        let l = self.data.links.at_mut(link)?;
         if l.free_flowing.contains(FreeFlowing::ADD_LINK) {
             l.free_flowing.remove(FreeFlowing::ADD_LINK);
             return self.add_link_hint(group, link);
@@ -196,9 +198,9 @@ impl Engine<'_> {
     /// The wait for the answer starts when the request is posted (TIMER-001).
     //= TIMER-001
     fn on_request_posted(&mut self, link: LinkIdx) {
-        let group = self.links.at(link).map_or(Idx::NONE, |l| l.group);
+        let group = self.data.links.at(link).map_or(Idx::NONE, |l| l.group);
         let now = self.now();
-        let timeouts = self.core.config.timeouts;
+        let timeouts = self.data.core.config.timeouts;
         let Some(g) = self.groups.at_mut(group) else {
             return;
         };
@@ -212,14 +214,14 @@ impl Engine<'_> {
 
     /// The adapter confirmed that the request of the exchange left.
     pub(crate) fn on_request_sent(&mut self, link: LinkIdx) {
-        let group = self.links.at(link).map_or(Idx::NONE, |l| l.group);
+        let group = self.data.links.at(link).map_or(Idx::NONE, |l| l.group);
         let Some(g) = self.groups.at(group) else {
             return;
         };
         //= LINK-032
         //= LLC-057
         // An older request may complete while DELETE LINK still waits.
-        let waits = self.links.at(link).is_none_or(|l| {
+        let waits = self.data.links.at(link).is_none_or(|l| {
             l.request.is_some() || l.in_flight.iter().any(|kind| kind == SendKind::Request)
         });
         match g.flow {

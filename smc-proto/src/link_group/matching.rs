@@ -1,11 +1,10 @@
 //! Finding groups and links in O(1): hash chains threaded through the slots.
 
 use super::{GroupKind, IsmPeer, LinkGroup, LinkState, Role};
-use crate::engine::{BUCKETS, Engine};
-use crate::id::{ConnIdx, GroupIdx, HandshakeIdx, Idx, LinkIdx, RemoteRmbIdx};
+use crate::core::BUCKETS;
+use crate::id::{ConnIdx, GroupIdx, Idx, LinkIdx, RemoteRmbIdx};
+use crate::link_group::Groups;
 use crate::path::LocalPath;
-use crate::rendezvous::PeerEnd;
-use crate::version::SmcVersion;
 use crate::wire::types::{Gid, Mac, PeerId, Qpn};
 
 fn bucket_of(value: u64) -> usize {
@@ -13,7 +12,7 @@ fn bucket_of(value: u64) -> usize {
     usize::try_from(mixed).unwrap_or(0) & BUCKETS.wrapping_sub(1)
 }
 
-fn peer_bucket(peer: PeerId) -> usize {
+pub(crate) fn peer_bucket(peer: PeerId) -> usize {
     bucket_of(u64::from_be_bytes(peer.0))
 }
 
@@ -55,22 +54,22 @@ impl LinkGroup {
     }
 }
 
-fn qpn_bucket(qpn: Qpn) -> usize {
+pub(crate) fn qpn_bucket(qpn: Qpn) -> usize {
     bucket_of(u64::from(qpn.value()))
 }
 
-impl Engine<'_> {
+impl Groups<'_> {
     /// Lists a group as one that takes connections, if it does; only groups of
     /// this side as server are looked up by peer.
     pub(crate) fn offer_group(&mut self, group: GroupIdx) {
-        let own = self.core.config.connections_per_group;
+        let own = self.data.core.config.connections_per_group;
         let Some(g) = self.groups.at(group) else {
             return;
         };
         //= V2-212
         let limit = u16::from(own.min(g.terms.max_connections));
         let (bucket, has_room) = (g.bucket(), g.has_room(limit));
-        if let Some(list) = self.core.joinable.get_mut(bucket) {
+        if let Some(list) = self.data.core.joinable.get_mut(bucket) {
             if has_room {
                 list.push_back(&mut self.groups, group);
             } else {
@@ -84,44 +83,9 @@ impl Engine<'_> {
         let Some(g) = self.groups.at(group) else {
             return;
         };
-        if let Some(list) = self.core.joinable.get_mut(g.bucket()) {
+        if let Some(list) = self.data.core.joinable.get_mut(g.bucket()) {
             list.remove(&mut self.groups, group);
         }
-    }
-
-    /// The group of a Proposal's client with room for one more connection, on the LAN
-    /// of a port that the embedder found in the client's subnet (AMB-08).
-    //= RENDEZVOUS-001
-    //= LINK-004
-    //= LINK-023
-    //= V2-210
-    //= V2-211
-    //= SEC-002
-    pub(crate) fn find_server_group(&mut self, handshake: HandshakeIdx) -> Option<GroupIdx> {
-        let h = self.handshakes.at(handshake)?;
-        let proposal = h.proposal()?;
-        let (peer_id, vlan) = (proposal.peer_id, h.options.vlan);
-        let version = h.agreed.terms.version;
-        let port = proposal.port(version);
-        let list = *self.core.joinable.get(peer_bucket(peer_id))?;
-        let mut forming = None;
-        let mut next = list.first();
-        while let Some(index) = next {
-            self.core.steps = self.core.steps.wrapping_add(1);
-            if let Some(g) = self.groups.at(index)
-                && g.peer_id == peer_id
-                && g.vlan == vlan
-                && g.terms.version == version
-                && self.is_group_of(index, &h.paths, port)
-            {
-                if g.is_active() {
-                    return Some(index);
-                }
-                forming = forming.or(Some(index));
-            }
-            next = list.next(&mut self.groups, index);
-        }
-        forming
     }
 
     /// Whether a group is one with the owner of this port of the peer, on the LAN of
@@ -131,7 +95,12 @@ impl Engine<'_> {
     /// and stacks beside each other in one host may share it. Without a port that the
     /// peer announced as its own, a stranger's Decline would end the group of another
     /// (CLC-046).
-    fn is_group_of(&self, group: GroupIdx, paths: &[LocalPath], port: (Gid, Mac)) -> bool {
+    pub(crate) fn is_group_of(
+        &self,
+        group: GroupIdx,
+        paths: &[LocalPath],
+        port: (Gid, Mac),
+    ) -> bool {
         let Some(g) = self.groups.at(group) else {
             return false;
         };
@@ -149,62 +118,21 @@ impl Engine<'_> {
 
     /// Lists a link under its peer's queue pair number.
     pub(crate) fn hash_link(&mut self, link: LinkIdx) {
-        let Some(peer) = self.links.at(link).and_then(|l| l.peer) else {
+        let Some(peer) = self.data.links.at(link).and_then(|l| l.peer) else {
             return;
         };
-        if let Some(list) = self.core.links_by_qpn.get_mut(qpn_bucket(peer.qpn)) {
-            list.push_back(&mut self.links, link);
+        if let Some(list) = self.data.core.links_by_qpn.get_mut(qpn_bucket(peer.qpn)) {
+            list.push_back(&mut self.data.links, link);
         }
     }
 
     pub(crate) fn unhash_link(&mut self, link: LinkIdx) {
-        let Some(peer) = self.links.at(link).and_then(|l| l.peer) else {
+        let Some(peer) = self.data.links.at(link).and_then(|l| l.peer) else {
             return;
         };
-        if let Some(list) = self.core.links_by_qpn.get_mut(qpn_bucket(peer.qpn)) {
-            list.remove(&mut self.links, link);
+        if let Some(list) = self.data.core.links_by_qpn.get_mut(qpn_bucket(peer.qpn)) {
+            list.remove(&mut self.data.links, link);
         }
-    }
-
-    /// The link of a group of this side as client that an Accept names.
-    //= RENDEZVOUS-011
-    //= CLC-030
-    pub(crate) fn find_client_link(
-        &mut self,
-        accept: &PeerEnd,
-        version: SmcVersion,
-        vlan: Option<u16>,
-    ) -> Option<LinkIdx> {
-        let list = *self.core.links_by_qpn.get(qpn_bucket(accept.qpn))?;
-        let mut next = list.first();
-        while let Some(index) = next {
-            self.core.steps = self.core.steps.wrapping_add(1);
-            let link = self.links.at(index)?;
-            let names = link.peer.is_some_and(|peer| peer.qpn == accept.qpn)
-                && link.leads_to(accept.gid, accept.mac);
-            let group = self.groups.at(link.group);
-            let fits = |g: &LinkGroup| {
-                g.role == Role::Client
-                    && !g.is_ending()
-                    && g.peer_id == accept.peer_id
-                    && g.vlan == vlan
-                    && g.terms.version == version
-            };
-            if names && group.is_some_and(fits) {
-                return Some(index);
-            }
-            next = list.next(&mut self.links, index);
-        }
-        None
-    }
-
-    /// Whether a group with the sender of an Accept ever lost a link, which may be
-    /// the one it names.
-    pub(crate) fn lost_links_to(&mut self, accept: &PeerEnd) -> bool {
-        let hit = self.groups.iter().find(|(_, g)| {
-            g.role == Role::Client && g.lost_links && g.is_active() && g.peer_id == accept.peer_id
-        });
-        hit.is_some()
     }
 
     /// The connection of a group that uses an element of the peer's RMB.
@@ -215,13 +143,13 @@ impl Engine<'_> {
         index: u8,
         except: ConnIdx,
     ) -> ConnIdx {
-        let uses = |engine: &mut Self, conn| {
-            conn != except
-                && engine
-                    .connections
-                    .at(conn)
-                    .is_some_and(|r| r.remote.rmb == rmb && (index == 0 || r.remote.index == index))
-        };
+        let uses =
+            |groups: &mut Self, conn| {
+                conn != except
+                    && groups.data.connections.at(conn).is_some_and(|r| {
+                        r.remote.rmb == rmb && (index == 0 || r.remote.index == index)
+                    })
+            };
         self.find_member(group, uses).unwrap_or(Idx::NONE)
     }
 }

@@ -3,11 +3,11 @@
 use super::Agreement;
 use crate::connection::{Connection, FatalCause};
 use crate::connection_record::{Phase, Target};
-use crate::engine::Engine;
 use crate::id::{ConnIdx, GroupIdx, Idx, LinkIdx};
+use crate::link_group::Groups;
 use crate::stats::count;
 
-impl Engine<'_> {
+impl Groups<'_> {
     /// Nothing of a link is in flight any more: its connections go on over
     /// another link, or end.
     //= FAILOVER-002
@@ -15,57 +15,20 @@ impl Engine<'_> {
     //= FAILOVER-025
     //= LLC-050
     pub(crate) fn move_connections(&mut self, link: LinkIdx) {
-        let Some(group) = self.links.at(link).map(|l| l.group) else {
+        let Some(group) = self.data.links.at(link).map(|l| l.group) else {
             return;
         };
-        self.each_member(group, |engine, conn| {
-            let Some(record) = engine.connections.at(conn).filter(|r| r.link == link) else {
+        self.each_member(group, |groups, conn| {
+            let Some(record) = groups.data.connections.at(conn).filter(|r| r.link == link) else {
                 return;
             };
             match record.phase {
                 Phase::Active | Phase::Ended if record.connection.is_some() => {
-                    engine.move_connection(group, link, conn);
+                    groups.move_connection(group, link, conn);
                 }
-                _ => engine.move_handshake(conn),
+                _ => groups.move_handshake(conn),
             }
         });
-    }
-
-    /// A link leaves: rendezvous on it have nothing in flight there, and must not
-    /// name it to the peer any more.
-    //= CLC-057
-    //= RENDEZVOUS-046
-    pub(crate) fn move_handshakes(&mut self, link: LinkIdx) {
-        let Some(group) = self.links.at(link).map(|l| l.group) else {
-            return;
-        };
-        self.each_member(group, |engine, conn| {
-            let concerned = engine
-                .connections
-                .at(conn)
-                .is_some_and(|r| r.link == link && matches!(r.phase, Phase::Rendezvous(_)));
-            if concerned {
-                engine.move_handshake(conn);
-            }
-        });
-    }
-
-    /// Another link for a rendezvous; if its message is due, one that it can name.
-    pub(crate) fn move_handshake(&mut self, conn: ConnIdx) {
-        let Some(record) = self.connections.at(conn) else {
-            return;
-        };
-        let group = record.group;
-        let target = match record.phase {
-            Phase::Rendezvous(handshake) if self.has_message_due(handshake) => {
-                let rmb = self.remote_rmb_of(handshake);
-                let buffers = [record.rmb.buffer, record.send_buffer];
-                self.link_for_connection(group, rmb, &buffers)
-            }
-            _ => self.link_for_connection(group, Idx::NONE, &[]),
-        };
-        self.assign_link(target, conn);
-        self.wake(conn);
     }
 
     /// Moves a connection from a link that failed to another one: one that reaches the
@@ -75,7 +38,7 @@ impl Engine<'_> {
     //= FAILOVER-016
     fn move_connection(&mut self, group: GroupIdx, from: LinkIdx, conn: ConnIdx) {
         self.leave_finished_element(conn);
-        let Some(record) = self.connections.at(conn) else {
+        let Some(record) = self.data.connections.at(conn) else {
             return;
         };
         let (remote, address) = (record.remote, record.target.address);
@@ -92,12 +55,12 @@ impl Engine<'_> {
             self.strand_connection(group, conn);
             return;
         }
-        let old = self.links.at(from).map_or(0, |l| l.position);
-        let new = self.links.at(target).map_or(0, |l| l.position);
+        let old = self.data.links.at(from).map_or(0, |l| l.position);
+        let new = self.data.links.at(target).map_or(0, |l| l.position);
         self.assign_link(target, conn);
         if let Some(rmb) = self.remote_rmbs.at(remote.rmb)
             && let (Some(before), Some(after)) = (rmb.rtoken(old), rmb.rtoken(new))
-            && let Some(record) = self.connections.at_mut(conn)
+            && let Some(record) = self.data.connections.at_mut(conn)
         {
             let offset = address.wrapping_sub(before.address);
             record.target = Target {
@@ -105,7 +68,7 @@ impl Engine<'_> {
                 address: after.address.wrapping_add(offset),
             };
         }
-        count(&mut self.core.statistics.failovers);
+        count(&mut self.data.core.statistics.failovers);
         self.with_connection(conn, |connection, now, config| {
             connection.on_link_changed(now, &config.connection);
         });
@@ -117,7 +80,7 @@ impl Engine<'_> {
     //= FAILOVER-025
     //= ABORT-015
     pub(super) fn strand_reader(&mut self, conn: ConnIdx) {
-        let stranded = self.connections.at(conn).is_some_and(|record| {
+        let stranded = self.data.connections.at(conn).is_some_and(|record| {
             let rmb = self.buffers.at(record.rmb.buffer);
             let connection = record.connection.as_ref();
             record.phase == Phase::Active

@@ -4,11 +4,11 @@ use super::remote_rmb::{self, RemoteRmb};
 use crate::config::RMBS_PER_GROUP;
 use crate::connection::{Connection, FatalCause};
 use crate::connection_record::RemoteElement;
-use crate::engine::Engine;
 use crate::id::{ConnIdx, GroupIdx, Idx, RemoteRmbIdx};
+use crate::link_group::Groups;
 use crate::wire::types::{RKey, RToken};
 
-impl Engine<'_> {
+impl Groups<'_> {
     /// Stores an RToken of the peer unless it is known: its RMB, or `None` if the
     /// table is full (RMB-001, reliability H15).
     pub(crate) fn learn_rtoken(
@@ -23,7 +23,7 @@ impl Engine<'_> {
             &g.remote_rmbs,
             position,
             rtoken,
-            &mut self.core.steps,
+            &mut self.data.core.steps,
         );
         if known.is_some() {
             return Some(known);
@@ -49,12 +49,12 @@ impl Engine<'_> {
         if self.groups.at(group).is_none() {
             return false;
         }
-        let find = |engine: &mut Self, unused: bool| {
+        let find = |groups: &mut Self, unused: bool| {
             // The list is another one once an RMB that no link reaches is forgotten.
-            let Some(list) = engine.groups.at(group).map(|g| g.remote_rmbs) else {
+            let Some(list) = groups.groups.at(group).map(|g| g.remote_rmbs) else {
                 return Idx::NONE;
             };
-            let (pool, steps) = (&mut engine.remote_rmbs, &mut engine.core.steps);
+            let (pool, steps) = (&mut groups.remote_rmbs, &mut groups.data.core.steps);
             let fits =
                 |rmb: &RemoteRmb| rmb.has_key(position, rkey) && !(unused && rmb.is_in_use());
             remote_rmb::find_behind(pool, &list, None, steps, fits)
@@ -91,8 +91,8 @@ impl Engine<'_> {
     /// link, may arrive behind what it does with the element then.
     //= RMB-021
     fn leave_finished_elements(&mut self, group: GroupIdx) {
-        self.each_member(group, |engine, conn| {
-            engine.leave_finished_element(conn);
+        self.each_member(group, |groups, conn| {
+            groups.leave_finished_element(conn);
         });
     }
 
@@ -100,7 +100,7 @@ impl Engine<'_> {
     /// that no link reaches is forgotten with its last element, as no message of the peer
     /// can name it.
     pub(super) fn leave_finished_element(&mut self, conn: ConnIdx) {
-        let Some(record) = self.connections.at_mut(conn) else {
+        let Some(record) = self.data.connections.at_mut(conn) else {
             return;
         };
         let group = record.group;
@@ -165,7 +165,7 @@ impl Engine<'_> {
 
     /// Ends a connection whose remote element must not be written any more.
     fn cut_off(&mut self, conn: ConnIdx, cause: FatalCause) {
-        let Some(record) = self.connections.at_mut(conn) else {
+        let Some(record) = self.data.connections.at_mut(conn) else {
             return;
         };
         let (group, remote) = (record.group, record.leave_remote());

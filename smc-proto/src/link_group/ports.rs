@@ -1,33 +1,20 @@
 //! Ports that come and go, and the links on them.
 
-use crate::engine::Engine;
 use crate::event::CloseReason;
-use crate::id::{GroupIdx, Idx};
+use crate::id::{DeviceId, GroupIdx, Idx};
 use crate::link_group::Fallback;
-use crate::path::{LocalPath, PathEvent};
+use crate::link_group::Groups;
+use crate::path::LocalPath;
 use crate::wire::types::{DeleteLinkReason, DiagnosisCode};
 
-impl Engine<'_> {
-    /// A change of a port or an RNIC.
-    pub(crate) fn on_path(&mut self, event: PathEvent) {
-        let (device, port) = match event {
-            PathEvent::PortUp(path) => {
-                self.on_port_up(path);
-                return;
-            }
-            PathEvent::PortDown { device, port } => (device, Some(port)),
-            PathEvent::DeviceRemoved { device } => (device, None),
-        };
-        if port.is_none() {
-            self.forget_ism_device(device);
-        }
-        self.core.ports.forget(device, port);
-        self.forget_paths(device, port);
-        for index in self.links.indices() {
-            let hit = self
-                .links
-                .at(index)
-                .is_some_and(|l| l.path.device == device && port.is_none_or(|p| l.path.port == p));
+impl Groups<'_> {
+    /// A port, or a device with all of its ports, is gone: its links fail.
+    pub(crate) fn fail_links_at(&mut self, device: DeviceId, port: Option<u8>) {
+        for index in self.data.links.indices() {
+            let hit =
+                self.data.links.at(index).is_some_and(|l| {
+                    l.path.device == device && port.is_none_or(|p| l.path.port == p)
+                });
             if hit {
                 self.step();
                 self.fail_link(
@@ -44,11 +31,11 @@ impl Engine<'_> {
     /// have it (LINK-050), or the client announces that it has one (LINK-041).
     //= LINK-050
     //= LINK-041
-    fn on_port_up(&mut self, path: LocalPath) {
+    pub(crate) fn on_port_up(&mut self, path: LocalPath) {
         if !path.is_usable() {
             return;
         }
-        self.core.ports.learn(path);
+        self.data.core.ports.learn(path);
         for group in self.groups.indices() {
             let concerned = self
                 .groups
@@ -75,9 +62,9 @@ impl Engine<'_> {
             && self.has_room_for_link(group)
             && self.spare_port(group, None).is_some();
         let via_link = self.link_for_llc(group, Idx::NONE);
-        if wanted && let Some(link) = self.links.at_mut(via_link) {
+        if wanted && let Some(link) = self.data.links.at_mut(via_link) {
             link.free_flowing |= super::link::FreeFlowing::ADD_LINK;
-            self.schedule_link(via_link);
+            self.data.schedule_link(via_link);
         }
     }
 }

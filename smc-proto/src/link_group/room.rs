@@ -11,8 +11,8 @@ use super::{Agreement, Memory};
 use crate::command::BufferKind;
 use crate::config::RMBS_PER_GROUP;
 use crate::connection_record::Phase;
-use crate::engine::Engine;
 use crate::id::{GroupIdx, Idx};
+use crate::link_group::Groups;
 use crate::wire::types::BufferSize;
 
 /// Whether a connection got a buffer.
@@ -26,7 +26,7 @@ pub(crate) enum Acquired {
     No,
 }
 
-impl Engine<'_> {
+impl Groups<'_> {
     /// Whether a group has as many RMBs as it may.
     pub(super) fn is_full_of_rmbs(&self, group: GroupIdx) -> bool {
         self.groups
@@ -41,8 +41,8 @@ impl Engine<'_> {
     pub(super) fn make_room(&mut self, group: GroupIdx, size: BufferSize) -> Acquired {
         let mut coming = false;
         let mut victim = Idx::NONE;
-        self.each_buffer(group, |engine, index| {
-            let Some(b) = engine.buffers.at(index) else {
+        self.each_buffer(group, |groups, index| {
+            let Some(b) = groups.buffers.at(index) else {
                 return;
             };
             if b.kind != BufferKind::Rmb || b.users > 0 {
@@ -74,13 +74,13 @@ impl Engine<'_> {
         if !self.groups.at(group).is_some_and(|g| g.rmb_awaited) {
             return;
         }
-        let waits = |engine: &mut Self, conn| {
-            engine.connections.at(conn).is_some_and(|record| {
+        let waits = |groups: &mut Self, conn| {
+            groups.data.connections.at(conn).is_some_and(|record| {
                 matches!(record.phase, Phase::Rendezvous(_)) && record.rmb.buffer.is_none()
             })
         };
         if let Some(conn) = self.find_member(group, waits) {
-            self.wake(conn);
+            self.data.wake(conn);
         } else if let Some(g) = self.groups.at_mut(group) {
             g.rmb_awaited = false;
         }

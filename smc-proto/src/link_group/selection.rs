@@ -4,12 +4,12 @@ use super::buffer::Registrable;
 use super::link::QpState;
 use super::{Link, LinkGroup, LinkSet, Role};
 use crate::config::LINKS_PER_GROUP;
-use crate::engine::Engine;
 use crate::id::{BufferIdx, ConnIdx, GroupIdx, Idx, LinkIdx, RemoteRmbIdx};
+use crate::link_group::Groups;
 use crate::path::LocalPath;
 use crate::wire::types::{Gid, LinkNumber, Mac};
 
-impl Engine<'_> {
+impl Groups<'_> {
     /// Links of a group, by position; `NONE` where there is none.
     pub(crate) fn links_of(&self, group: GroupIdx) -> [LinkIdx; LINKS_PER_GROUP] {
         self.groups
@@ -32,7 +32,7 @@ impl Engine<'_> {
     ) -> impl Iterator<Item = (LinkIdx, &'s Link)> {
         self.links_of(group)
             .into_iter()
-            .filter_map(|index| Some((index, self.links.at(index)?)))
+            .filter_map(|index| Some((index, self.data.links.at(index)?)))
             .filter(move |(_, link)| condition(link))
     }
 
@@ -115,7 +115,8 @@ impl Engine<'_> {
         peer: Option<(Gid, Mac)>,
     ) -> Option<LocalPath> {
         let g = self.groups.at(group)?;
-        self.core
+        self.data
+            .core
             .ports
             //= LINK-006
             .on(g.lan, g.terms.version)
@@ -208,6 +209,7 @@ impl Engine<'_> {
     pub(crate) fn review_symmetry(&mut self, group: GroupIdx) {
         for index in self.links_of(group) {
             let Some(link) = self
+                .data
                 .links
                 .at(index)
                 .filter(|l| l.asymmetric && l.is_active())
@@ -221,7 +223,7 @@ impl Engine<'_> {
                 .any(|(_, other)| {
                     other.is_at(&path) || peer.is_some_and(|p| other.leads_to(p.gid, p.mac))
                 });
-            if !shares && let Some(link) = self.links.at_mut(index) {
+            if !shares && let Some(link) = self.data.links.at_mut(index) {
                 link.asymmetric = false;
             }
         }
@@ -254,15 +256,15 @@ impl Engine<'_> {
 
     /// Gives a connection's writes to a link, or to none.
     pub(crate) fn assign_link(&mut self, link: LinkIdx, conn: ConnIdx) {
-        let Some(record) = self.connections.at_mut(conn) else {
+        let Some(record) = self.data.connections.at_mut(conn) else {
             return;
         };
         let before = core::mem::replace(&mut record.link, link);
-        if let Some(l) = self.links.at_mut(before) {
-            l.ready.remove(&mut self.connections, conn);
+        if let Some(l) = self.data.links.at_mut(before) {
+            l.ready.remove(&mut self.data.connections, conn);
             l.connections = l.connections.saturating_sub(1);
         }
-        if let Some(l) = self.links.at_mut(link) {
+        if let Some(l) = self.data.links.at_mut(link) {
             l.connections = l.connections.saturating_add(1);
         }
     }

@@ -9,9 +9,9 @@
 use super::{Agreement, GroupNotified, GroupState, LinkGroup, Memory, QpState, SendKind};
 use crate::connection::FatalCause;
 use crate::connection_record::Phase;
-use crate::engine::Engine;
 use crate::event::CloseReason;
 use crate::id::{BufferIdx, GroupIdx, Idx, LinkIdx};
+use crate::link_group::Groups;
 use crate::planted::PlantedBug;
 use crate::stats::count;
 use crate::wire::types::DiagnosisCode;
@@ -27,7 +27,7 @@ pub(crate) enum Fallback {
     Reset,
 }
 
-impl Engine<'_> {
+impl Groups<'_> {
     /// Takes a group down. `fallback` says what becomes of a connection whose
     /// rendezvous is forming it.
     //= LINK-036
@@ -56,41 +56,38 @@ impl Engine<'_> {
         g.add_wish = super::AddWish::NONE;
         let links = g.links;
         if was_active && g.connection_count > 0 {
-            count(&mut self.core.statistics.groups_lost);
+            count(&mut self.data.core.statistics.groups_lost);
         }
         self.groups.set_deadline(group, None);
         self.conclude_all(group);
         for link in links {
             self.unhash_link(link);
-            if let Some(l) = self.links.at_mut(link) {
+            if let Some(l) = self.data.links.at_mut(link) {
                 l.shut();
             }
         }
-        self.each_member(group, |engine, conn| {
-            match engine.connections.at(conn).map(|record| record.phase) {
-                Some(Phase::Rendezvous(_)) => engine.wake(conn),
+        self.each_member(group, |groups, conn| {
+            match groups.data.connections.at(conn).map(|record| record.phase) {
+                Some(Phase::Rendezvous(_)) => groups.data.wake(conn),
                 // One that ended may still wait to send its last CDC message.
                 Some(Phase::Active | Phase::Ended) => {
-                    engine.lose_if_lent(conn);
-                    engine.with_connection(conn, |connection, now, config| {
+                    groups.lose_if_lent(conn);
+                    groups.with_connection(conn, |connection, now, config| {
                         connection.on_fatal(now, &config.connection, FatalCause::LinkLost);
                     });
-                    engine.release(conn);
+                    groups.release(conn);
                 }
-                _ => engine.release(conn),
+                _ => groups.release(conn),
             }
         });
-        while let Some(handshake) = self.groups.at(group).and_then(|g| g.queued.first()) {
-            self.unqueue(handshake);
-            self.core.wakes.push_back(&mut self.handshakes, handshake);
-        }
+        self.wake_queued(group);
         for link in links {
             if self.ism_peer_of(group).is_some() {
                 // Nothing is in flight to a device, but a turn may have been begun.
                 self.on_drained(link);
             }
             self.drop_absent_link(link);
-            self.schedule_link(link);
+            self.data.schedule_link(link);
         }
         self.retire_buffers_if_drained(group);
         self.try_free_group(group);
@@ -110,7 +107,7 @@ impl Engine<'_> {
             .select_links(group, |link| link.pending == Some(QpState::Init))
             .next()
             .is_some();
-        let early = self.planted(PlantedBug::FreeBeforeDrained);
+        let early = self.data.core.planted(PlantedBug::FreeBeforeDrained);
         if ending && (!alive || early) && !creating {
             self.retire_buffers(group);
             self.try_free_group(group);
@@ -120,28 +117,28 @@ impl Engine<'_> {
     /// Nothing posted on the link is in flight any more: what was not reported
     /// as sent was not sent.
     pub(crate) fn on_drained(&mut self, link: LinkIdx) {
-        let Some(group) = self.links.at(link).map(|l| l.group) else {
+        let Some(group) = self.data.links.at(link).map(|l| l.group) else {
             return;
         };
         if self.groups.at(group).is_some_and(|g| !g.is_ending()) {
-            if let Some(l) = self.links.at_mut(link) {
+            if let Some(l) = self.data.links.at_mut(link) {
                 l.in_flight.clear();
             }
             self.move_connections(link);
             self.announce_lost_rmbs(group);
             // No answer comes on it any more, however it came to an end.
             self.restart_exchanges_via(group, link);
-            self.schedule_link(link);
+            self.data.schedule_link(link);
             return;
         }
-        while let Some((_, kind)) = self.links.at_mut(link).and_then(|l| l.in_flight.pop()) {
+        while let Some((_, kind)) = self.data.links.at_mut(link).and_then(|l| l.in_flight.pop()) {
             self.step();
             if let SendKind::Notify {
                 index,
                 generation,
                 record,
             } = kind
-                && self.connections.is_live(index, generation)
+                && self.data.connections.is_live(index, generation)
             {
                 self.with_connection(index, |connection, now, config| {
                     connection.on_notify_completed(now, &config.connection, record);
@@ -151,24 +148,24 @@ impl Engine<'_> {
         }
         self.schedule_group_buffers(group);
         self.retire_buffers_if_drained(group);
-        self.schedule_link(link);
+        self.data.schedule_link(link);
     }
 
     pub(crate) fn retire_buffers(&mut self, group: GroupIdx) {
         let last = self.groups.at(group).and_then(|g| g.buffers.last());
-        self.each_buffer(group, |engine, index| {
-            if Some(index) == last && engine.planted(PlantedBug::LeakBuffer) {
+        self.each_buffer(group, |groups, index| {
+            if Some(index) == last && groups.data.core.planted(PlantedBug::LeakBuffer) {
                 return;
             }
-            if let Some(buffer) = engine.buffers.at_mut(index) {
+            if let Some(buffer) = groups.buffers.at_mut(index) {
                 buffer.retired = true;
                 // The peer's keys end with the links.
                 buffer.agreement = Agreement::None;
-                engine.buffers.set_deadline(index, None);
+                groups.buffers.set_deadline(index, None);
             }
-            engine.list_spare(index);
-            engine.drop_absent_buffer(index);
-            engine.schedule_buffer(index);
+            groups.list_spare(index);
+            groups.drop_absent_buffer(index);
+            groups.schedule_buffer(index);
         });
     }
 
@@ -198,7 +195,11 @@ impl Engine<'_> {
         }
         // Only a group that was reported up is reported down.
         match self.groups.at(group).map(|g| g.notified) {
-            Some(GroupNotified::Up) => self.core.groups_down.push_back(&mut self.groups, group),
+            Some(GroupNotified::Up) => self
+                .data
+                .core
+                .groups_down
+                .push_back(&mut self.groups, group),
             Some(GroupNotified::Nothing) => {
                 self.groups.remove(group);
             }

@@ -6,17 +6,17 @@ use crate::command::{DataTransmit, RdmaCommand, Segment};
 use crate::connection::Spans;
 use crate::connection_record::Phase;
 use crate::data_path::{DataPath, Deferred};
-use crate::engine::Engine;
 use crate::id::{BufferIdx, ConnId, DeviceId, Idx, LinkId, LinkIdx, WrId};
+use crate::link_group::Groups;
 use crate::planted::PlantedBug;
 use crate::stats::count;
 
-impl Engine<'_> {
+impl Groups<'_> {
     /// The next command for a device, derived from the state of its links and
     /// buffers; `None` if there is nothing to do.
     pub(crate) fn next_rdma(&mut self, device: DeviceId) -> Option<RdmaCommand> {
         let slot = usize::from(device.0);
-        while let Some(buffer) = self.core.devices.get(slot)?.buffers.first() {
+        while let Some(buffer) = self.data.core.devices.get(slot)?.buffers.first() {
             if let Some(command) = self.next_buffer_command(buffer, device) {
                 return Some(command);
             }
@@ -24,11 +24,11 @@ impl Engine<'_> {
             // What it wants now may be another RNIC's.
             self.schedule_buffer(buffer);
         }
-        while let Some(link) = self.core.devices.get(slot)?.links.first() {
+        while let Some(link) = self.data.core.devices.get(slot)?.links.first() {
             if let Some(command) = self.next_link_command(link) {
                 return Some(command);
             }
-            self.unlist_link(link);
+            self.data.unlist_link(link);
         }
         None
     }
@@ -47,17 +47,17 @@ impl Engine<'_> {
             .unwrap_or(Idx::NONE);
         let link_id = LinkId {
             index: link,
-            generation: self.links.generation(link),
+            generation: self.data.links.generation(link),
         };
         // The layout is settled after the first elements were given out, so the
         // eye catcher is written whenever it may be needed.
-        let eye_catcher = self.core.config.eye_catcher;
+        let eye_catcher = self.data.core.config.eye_catcher;
         let command = self
             .buffers
             .at_mut(index)?
             .start_control(wanted, id, link_id, eye_catcher);
         if let RdmaCommand::RegisterBuffer { .. } = command
-            && let Some(l) = self.links.at_mut(link)
+            && let Some(l) = self.data.links.at_mut(link)
         {
             l.registrations = l.registrations.saturating_add(1);
         }
@@ -65,8 +65,8 @@ impl Engine<'_> {
     }
 
     fn next_link_command(&mut self, link: LinkIdx) -> Option<RdmaCommand> {
-        let id = self.link_id(link);
-        let state = self.links.at_mut(link)?;
+        let id = self.data.link_id(link);
+        let state = self.data.links.at_mut(link)?;
         if let Some(command) = state.next_control(id) {
             return Some(command);
         }
@@ -76,7 +76,7 @@ impl Engine<'_> {
         if state.wants_llc()
             && let Some((payload, kind)) = self.next_llc(link)
         {
-            count(&mut self.core.statistics.llc_sent);
+            count(&mut self.data.core.statistics.llc_sent);
             return self.post_send(link, id, kind, payload);
         }
         if let Some(command) = self.next_large_command(link, id) {
@@ -88,12 +88,12 @@ impl Engine<'_> {
 
     #[inline(never)]
     fn next_large_command(&mut self, link: LinkIdx, id: LinkId) -> Option<RdmaCommand> {
-        if !self.links.at(link)?.wants_llc() {
+        if !self.data.links.at(link)?.wants_llc() {
             return None;
         }
         let (length, kind) = self.next_large(link)?;
-        count(&mut self.core.statistics.llc_sent);
-        let number = self.links.at_mut(link)?.in_flight.push(kind)?;
+        count(&mut self.data.core.statistics.llc_sent);
+        let number = self.data.links.at_mut(link)?.in_flight.push(kind)?;
         Some(RdmaCommand::SendLarge {
             link: id,
             wr_id: WrId(number),
@@ -110,22 +110,20 @@ impl Engine<'_> {
     /// Begins the transmit of the next connection on the link's list.
     pub(super) fn open_transmit(&mut self, link: LinkIdx) -> Option<()> {
         loop {
-            let state = self.links.at(link)?;
+            let state = self.data.links.at(link)?;
             if !state.has_data_slot() {
                 return None;
             }
-            if state.in_flight.len() > 2 && self.planted(PlantedBug::DropCdc) {
+            if state.in_flight.len() > 2 && self.data.core.planted(PlantedBug::DropCdc) {
                 let first = state.ready.first()?;
-                let connection = self.connections.at_mut(first)?.connection.as_mut()?;
+                let connection = self.data.connections.at_mut(first)?.connection.as_mut()?;
                 connection.drop_message();
             }
             let (mut transmit, mut deferred) = (DataTransmit::EMPTY, Deferred::Nothing);
-            let goes_on = self
-                .data_path()
-                .take_transmit(link, &mut transmit, &mut deferred);
+            let goes_on = self.data.take_transmit(link, &mut transmit, &mut deferred);
             self.execute(deferred);
             if let Some(goes_on) = goes_on {
-                self.links.at_mut(link)?.transmit = Some(OpenTransmit::new(transmit, goes_on));
+                self.data.links.at_mut(link)?.transmit = Some(OpenTransmit::new(transmit, goes_on));
                 return Some(());
             }
             if deferred == Deferred::Nothing {
@@ -136,9 +134,9 @@ impl Engine<'_> {
 
     /// The next step of the open transmit of the link.
     fn continue_transmit(&mut self, link: LinkIdx) -> Option<RdmaCommand> {
-        let state = self.links.at_mut(link)?;
+        let state = self.data.links.at_mut(link)?;
         let open = state.transmit.as_mut()?;
-        let record = self.connections.at(open.conn().index);
+        let record = self.data.connections.at(open.conn().index);
         // One that was cut off from its element writes no more to it (AMB-50), nor does one
         // that is over: the peer may use the element for another by now.
         //= ABORT-007
@@ -157,7 +155,7 @@ impl Engine<'_> {
         let (send, goes_on) = (open.send(), open.goes_on);
         state.transmit = None;
         let wanted = state.wants_device();
-        self.data_path().rotate_link(link, wanted, goes_on);
+        self.data.rotate_link(link, wanted, goes_on);
         Some(send)
     }
 
@@ -168,10 +166,16 @@ impl Engine<'_> {
         kind: SendKind,
         payload: [u8; 44],
     ) -> Option<RdmaCommand> {
-        let state = self.links.at_mut(link)?;
+        let state = self.data.links.at_mut(link)?;
         //= LLC-002
         let wr = state.in_flight.push(kind)?;
-        if self.core.config.connection.planted(PlantedBug::ForgetSend) {
+        if self
+            .data
+            .core
+            .config
+            .connection
+            .planted(PlantedBug::ForgetSend)
+        {
             state.in_flight.take_back();
         }
         Some(RdmaCommand::Send {

@@ -10,7 +10,7 @@ use crate::endpoint::OpenError;
 use crate::engine::Engine;
 use crate::event::FallbackReason;
 use crate::id::{ConnIdx, HandshakeIdx, Idx, LinkIdx};
-use crate::link_group::{Fallback, Formation, Link, QpGoal, Role};
+use crate::link_group::{Fallback, Formation, Link, LinkGroup, QpGoal, Role, qpn_bucket};
 use crate::path::{IsmPath, LocalPath, Paths, Route};
 use crate::version::SmcVersion;
 use crate::wire::clc::AcceptConfirm;
@@ -26,6 +26,8 @@ impl Engine<'_> {
     ) -> Result<ConnIdx, OpenError> {
         let negotiated = options.option_negotiated;
         let (conn, generation) = self
+            .groups
+            .data
             .connections
             .insert(ConnectionRecord::new(Idx::NONE))
             .ok_or(OpenError::Full)?;
@@ -37,7 +39,7 @@ impl Engine<'_> {
                 code: DiagnosisCode::PEER_NO_SMC,
                 peer_diagnosis: None,
             };
-            self.command_tcp(
+            self.groups.data.command_tcp(
                 conn,
                 TcpCommand::HandOver {
                     watch_for_decline: false,
@@ -46,22 +48,24 @@ impl Engine<'_> {
             self.end(conn, End::FellBack(why));
             return Ok(conn);
         }
-        let overall = self.now().after(self.core.config.timeouts.rendezvous);
+        let overall = self
+            .now()
+            .after(self.groups.data.core.config.timeouts.rendezvous);
         let Some((handshake, _)) = self
             .handshakes
             .insert(Handshake::new(conn, role, &options, overall))
         else {
-            self.connections.remove(conn);
+            self.groups.data.connections.remove(conn);
             return Err(OpenError::Full);
         };
-        let token = self.token_key().seal(conn, generation);
+        let token = self.groups.data.token_key().seal(conn, generation);
         if token == AlertToken(0) {
             // Reserved by deployed peers; the next use of the slot has another.
             self.handshakes.remove(handshake);
-            self.connections.remove(conn);
+            self.groups.data.connections.remove(conn);
             return Err(OpenError::Full);
         }
-        if let Some(record) = self.connections.at_mut(conn) {
+        if let Some(record) = self.groups.data.connections.at_mut(conn) {
             record.phase = Phase::Rendezvous(handshake);
             record.token = token;
         }
@@ -69,7 +73,9 @@ impl Engine<'_> {
         match role {
             Role::Client => self.prepare_proposal(handshake, options, paths),
             Role::Server => {
-                let wait = self.now().after(self.core.config.timeouts.clc_message);
+                let wait = self
+                    .now()
+                    .after(self.groups.data.core.config.timeouts.clc_message);
                 if let Some(h) = self.handshakes.at_mut(handshake) {
                     h.deadline = Some(wait);
                 }
@@ -81,7 +87,7 @@ impl Engine<'_> {
 
     pub(super) fn learn_ports(&mut self, paths: &[LocalPath]) {
         for path in paths.iter().filter(|path| path.is_usable()) {
-            self.core.ports.learn(*path);
+            self.groups.data.core.ports.learn(*path);
         }
     }
 
@@ -98,7 +104,7 @@ impl Engine<'_> {
         let Some(h) = self.handshakes.at_mut(handshake) else {
             return;
         };
-        let (offers, mac) = match version::offer(&self.core.config, &options, paths) {
+        let (offers, mac) = match version::offer(&self.groups.data.core.config, &options, paths) {
             Ok(offer) => offer,
             Err(code) => return self.decline(handshake, code, false),
         };
@@ -128,7 +134,11 @@ impl Engine<'_> {
             ism,
             subnets: options.subnets,
         };
-        self.core.clc_out.push_back(&mut self.handshakes, handshake);
+        self.groups
+            .data
+            .core
+            .clc_out
+            .push_back(&mut self.handshakes, handshake);
     }
 
     /// The server's Accept.
@@ -151,7 +161,8 @@ impl Engine<'_> {
         let path = h.path_for(version);
         let route = path.map_or(Route::None, |path| path.route);
         //= RENDEZVOUS-018
-        let agreed = match version::accepted(&self.core.config, h.offers, accept, route) {
+        let agreed = match version::accepted(&self.groups.data.core.config, h.offers, accept, route)
+        {
             Ok(agreed) => agreed,
             Err(code) => return self.decline(handshake, code, false),
         };
@@ -164,8 +175,8 @@ impl Engine<'_> {
         let accept = PeerEnd::new(accept);
         h.agreed = agreed;
         h.peer = Some(accept);
-        h.state = State::Preparing;
         h.deadline = None;
+        self.set_state(handshake, State::Preparing);
         // SEC-009: an element counts from 1.
         //= CLC-035
         //= SEC-009
@@ -179,7 +190,7 @@ impl Engine<'_> {
             //= RENDEZVOUS-011
             //= V2-133
             let named = self.find_client_link(&accept, version, vlan);
-            let known = |link| self.links.at(link).is_some_and(Link::is_known);
+            let known = |link| self.groups.data.links.at(link).is_some_and(Link::is_known);
             match named {
                 Some(link) if known(link) => self.join(link, conn, handshake),
                 // It is only being added: if that fails, no connection may be on it.
@@ -225,24 +236,31 @@ impl Engine<'_> {
         }
         // A new group on a queue pair of an old link: the old one is stale (AMB-06).
         if let Some(stale) = self.find_client_link(accept, terms.version, vlan)
-            && let Some(group) = self.links.at(stale).map(|link| link.group)
+            && let Some(group) = self.groups.data.links.at(stale).map(|link| link.group)
         {
-            self.end_group(group, crate::event::CloseReason::LinksLost, Fallback::Keep);
+            self.groups
+                .end_group(group, crate::event::CloseReason::LinksLost, Fallback::Keep);
         }
         let formation = Formation::Preparing;
         let peer_id = accept.peer_id;
         //= CLC-028
-        let Some(group) = self.new_group(Role::Client, peer_id, vlan, path, terms, formation)
+        let Some(group) =
+            self.groups
+                .new_group(Role::Client, peer_id, vlan, path, terms, formation)
         else {
             self.decline(handshake, DiagnosisCode::MEMORY, false);
             return;
         };
-        let link = self.groups.at(group).map_or(Idx::NONE, |g| g.first_link());
+        let link = self
+            .groups
+            .groups
+            .at(group)
+            .map_or(Idx::NONE, |g| g.first_link());
         self.bind_link(link, accept, QpGoal::Rtr);
-        if let Some(g) = self.groups.at_mut(group) {
+        if let Some(g) = self.groups.groups.at_mut(group) {
             g.founder = conn;
         }
-        if let Some(record) = self.connections.at_mut(conn) {
+        if let Some(record) = self.groups.data.connections.at_mut(conn) {
             record.first_contact = true;
         }
         self.join(link, conn, handshake);
@@ -252,7 +270,7 @@ impl Engine<'_> {
     //= CLC-040
     //= CLC-042
     pub(crate) fn bind_link(&mut self, link: LinkIdx, peer: &PeerEnd, goal: QpGoal) {
-        if let Some(state) = self.links.at_mut(link) {
+        if let Some(state) = self.groups.data.links.at_mut(link) {
             let address = QpAddress {
                 qpn: peer.qpn,
                 psn: peer.psn,
@@ -264,7 +282,53 @@ impl Engine<'_> {
             state.bind(address, peer.mtu);
             state.goal = goal;
         }
-        self.hash_link(link);
-        self.schedule_link(link);
+        self.groups.hash_link(link);
+        self.groups.data.schedule_link(link);
+    }
+
+    /// The link of a group of this side as client that an Accept names.
+    //= RENDEZVOUS-011
+    //= CLC-030
+    fn find_client_link(
+        &mut self,
+        accept: &PeerEnd,
+        version: SmcVersion,
+        vlan: Option<u16>,
+    ) -> Option<LinkIdx> {
+        let list = *self
+            .groups
+            .data
+            .core
+            .links_by_qpn
+            .get(qpn_bucket(accept.qpn))?;
+        let mut next = list.first();
+        while let Some(index) = next {
+            self.groups.data.core.steps = self.groups.data.core.steps.wrapping_add(1);
+            let link = self.groups.data.links.at(index)?;
+            let names = link.peer.is_some_and(|peer| peer.qpn == accept.qpn)
+                && link.leads_to(accept.gid, accept.mac);
+            let group = self.groups.groups.at(link.group);
+            let fits = |g: &LinkGroup| {
+                g.role == Role::Client
+                    && !g.is_ending()
+                    && g.peer_id == accept.peer_id
+                    && g.vlan == vlan
+                    && g.terms.version == version
+            };
+            if names && group.is_some_and(fits) {
+                return Some(index);
+            }
+            next = list.next(&mut self.groups.data.links, index);
+        }
+        None
+    }
+
+    /// Whether a group with the sender of an Accept ever lost a link, which may be
+    /// the one it names.
+    fn lost_links_to(&mut self, accept: &PeerEnd) -> bool {
+        let hit = self.groups.groups.iter().find(|(_, g)| {
+            g.role == Role::Client && g.lost_links && g.is_active() && g.peer_id == accept.peer_id
+        });
+        hit.is_some()
     }
 }

@@ -6,7 +6,7 @@ use crate::connection::{Connection, ConnectionParams, Ring};
 use crate::connection_record::{Pending, Phase, RemoteElement, Target};
 use crate::engine::Engine;
 use crate::event::CloseReason;
-use crate::id::{ConnIdx, GroupIdx, HandshakeIdx, LinkIdx};
+use crate::id::{ConnIdx, GroupIdx, HandshakeIdx, LinkIdx, RemoteRmbIdx};
 use crate::link_group::Role;
 use crate::planted::PlantedBug;
 use crate::stats::count;
@@ -21,7 +21,7 @@ impl Engine<'_> {
             return;
         };
         let (conn, smcd) = (h.conn, h.smcd.is_some());
-        if h.role == Role::Client && self.planted(PlantedBug::SilentFallback) {
+        if h.role == Role::Client && self.groups.data.core.planted(PlantedBug::SilentFallback) {
             return self.on_declined(conn, DiagnosisCode::LINK_READY, false);
         }
         let made = match smcd {
@@ -45,15 +45,13 @@ impl Engine<'_> {
         let h = self.handshakes.at(handshake).ok_or(lost)?;
         let (conn, peer) = (h.conn, h.peer.ok_or(lost)?);
         let (nodelay, urgent_inline) = (h.options.nodelay, h.options.urgent_inline);
-        let record = self.connections.at(conn).ok_or(lost)?;
+        let record = self.groups.data.connections.at(conn).ok_or(lost)?;
         let group = record.group;
         let (rmb, send_buffer) = (record.rmb.buffer, record.send_buffer);
         // The peer may have withdrawn its RMB, or cannot be reached there any more.
-        let (remote, target) = self
-            .remote_element(group, conn, handshake, &peer)
-            .ok_or(lost)?;
-        let base = self.groups.at(group).map_or(0, |g| g.ring_base);
-        let bytes = |index| self.buffers.at(index).map_or(0, |b| b.size.octets());
+        let (remote, target) = self.remote_element(group, conn, &peer).ok_or(lost)?;
+        let base = self.groups.groups.at(group).map_or(0, |g| g.ring_base);
+        let bytes = |index| self.groups.buffers.at(index).map_or(0, |b| b.size.octets());
         let rings = (
             Ring::new(base, bytes(rmb)),
             Ring::new(base, peer.buffer_size.octets()),
@@ -69,7 +67,7 @@ impl Engine<'_> {
             nodelay,
             urgent_inline,
         };
-        let connection = Connection::new(&params, &self.core.config.connection);
+        let connection = Connection::new(&params, &self.groups.data.core.config.connection);
         Ok((connection, remote, target))
     }
 
@@ -80,38 +78,44 @@ impl Engine<'_> {
         handshake: HandshakeIdx,
         (connection, remote, target): (Connection, RemoteElement, Target),
     ) {
-        let (Some(h), Some(record)) = (self.handshakes.at(handshake), self.connections.at(conn))
-        else {
+        let (Some(h), Some(record)) = (
+            self.handshakes.at(handshake),
+            self.groups.data.connections.at(conn),
+        ) else {
             return;
         };
         let (early, first_contact) = (h.early, record.first_contact);
-        let home = self.group_id(record.group);
+        let home = self.groups.group_id(record.group);
         self.drop_handshake(handshake);
-        if let Some(record) = self.connections.at_mut(conn) {
+        if let Some(record) = self.groups.data.connections.at_mut(conn) {
             record.connection = Some(connection);
             record.remote = remote;
             record.target = target;
             record.phase = Phase::Active;
             record.home = home;
         }
-        count(&mut self.core.statistics.established);
+        count(&mut self.groups.data.core.statistics.established);
         if first_contact {
-            count(&mut self.core.statistics.first_contacts);
+            count(&mut self.groups.data.core.statistics.first_contacts);
         }
         //= TCPOPT-009
-        self.notify(conn, Pending::ESTABLISHED | Pending::WRITABLE);
+        self.groups
+            .data
+            .report(conn, Pending::ESTABLISHED | Pending::WRITABLE);
         //= RENDEZVOUS-050
         //= CDC-033
         for cdc in early.iter().flatten() {
-            self.apply_cdc(conn, cdc);
+            self.groups.apply_cdc(conn, cdc);
         }
-        self.after_connection(conn);
+        self.groups.after_connection(conn);
         let shutdown = self
+            .groups
+            .data
             .connections
             .at_mut(conn)
             .and_then(|r| r.shutdown.take());
         if let Some(how) = shutdown {
-            self.with_connection(conn, |c, now, config| {
+            self.groups.with_connection(conn, |c, now, config| {
                 c.shutdown(now, &config.connection, how);
             });
         }
@@ -127,17 +131,28 @@ impl Engine<'_> {
         handshake: HandshakeIdx,
         peer: &PeerEnd,
     ) -> bool {
-        let Some(position) = self.links.at(link).map(|l| l.position) else {
+        let Some(position) = self.groups.data.links.at(link).map(|l| l.position) else {
             return false;
         };
-        let Some(rmb) = self.learn_rtoken(group, position, peer.rtoken) else {
+        let Some(rmb) = self.groups.learn_rtoken(group, position, peer.rtoken) else {
             return false;
         };
-        let generation = self.remote_rmbs.generation(rmb);
-        if let Some(h) = self.handshakes.at_mut(handshake) {
-            h.remote_rmb = Some((rmb, generation));
-        }
+        let generation = self.groups.remote_rmbs.generation(rmb);
+        self.set_remote_rmb(handshake, Some((rmb, generation)));
         true
+    }
+
+    /// Notes the peer's RMB that a rendezvous is about.
+    pub(super) fn set_remote_rmb(
+        &mut self,
+        handshake: HandshakeIdx,
+        rmb: Option<(RemoteRmbIdx, u32)>,
+    ) {
+        if let Some(h) = self.handshakes.at(handshake)
+            && let Some(record) = self.groups.data.connections.at_mut(h.conn)
+        {
+            record.contact.remote_rmb = rmb;
+        }
     }
 
     /// Claims an element of the peer's RMB for a connection, over its link or
@@ -149,34 +164,47 @@ impl Engine<'_> {
         &mut self,
         group: GroupIdx,
         conn: ConnIdx,
-        handshake: HandshakeIdx,
         peer: &PeerEnd,
     ) -> Option<(RemoteElement, Target)> {
-        let rmb = self.remote_rmb_of(handshake);
+        let rmb = self.groups.remote_rmb_of(conn);
         let (link, send_buffer) = self
+            .groups
+            .data
             .connections
             .at(conn)
             .map(|record| (record.link, record.send_buffer))?;
-        let position = |engine: &Self, link| engine.links.at(link).map(|l| l.position);
-        let reachable = self.remote_rmbs.at(rmb)?.links();
-        let registered = self.buffers.at(send_buffer)?.registered();
+        let position = |engine: &Self, link| engine.groups.data.links.at(link).map(|l| l.position);
+        let reachable = self.groups.remote_rmbs.at(rmb)?.links();
+        let registered = self.groups.buffers.at(send_buffer)?.registered();
         let usable = self
+            .groups
+            .data
             .links
             .at(link)
             .is_some_and(|l| l.link_state.carries_data())
             && position(self, link).is_some_and(|p| reachable.and(registered).contains(p));
         if !usable {
-            let other = self.link_for_connection(group, rmb, &[send_buffer]);
-            self.assign_link(other, conn);
+            let other = self.groups.link_for_connection(group, rmb, &[send_buffer]);
+            self.groups.assign_link(other, conn);
         }
-        let link = self.connections.at(conn)?.link;
+        let link = self.groups.data.connections.at(conn)?.link;
         let position = position(self, link)?;
-        let RToken { rkey, address } = self.remote_rmbs.at(rmb)?.rtoken(position)?;
+        let RToken { rkey, address } = self.groups.remote_rmbs.at(rmb)?.rtoken(position)?;
         let index = peer.rmbe_index.0;
-        if !self.remote_rmbs.at_mut(rmb)?.elements().insert(index) {
+        if !self
+            .groups
+            .remote_rmbs
+            .at_mut(rmb)?
+            .elements()
+            .insert(index)
+        {
             //= RMB-023
-            self.abort_user_of(group, rmb, index, conn);
-            self.remote_rmbs.at_mut(rmb)?.elements().insert(index);
+            self.groups.abort_user_of(group, rmb, index, conn);
+            self.groups
+                .remote_rmbs
+                .at_mut(rmb)?
+                .elements()
+                .insert(index);
         }
         //= RMB-012
         let offset = u64::from(index)

@@ -1,12 +1,12 @@
 //! Ways out: Decline, fall back, give up.
 
-use super::State;
+use super::{Handshake, State};
 use crate::command::TcpCommand;
-use crate::connection_record::{End, Pending, Phase};
+use crate::connection_record::{Contact, End, Pending, Phase};
 use crate::engine::Engine;
 use crate::event::{CloseReason, FallbackReason};
 use crate::id::{ConnIdx, GroupIdx, HandshakeIdx, Idx};
-use crate::link_group::Fallback;
+use crate::link_group::{Fallback, Groups};
 use crate::wire::types::DiagnosisCode;
 
 impl Engine<'_> {
@@ -27,14 +27,19 @@ impl Engine<'_> {
         // be in flight.
         let crossing = matches!(h.state, State::Forming | State::Preparing);
         let conn = h.conn;
-        h.state = State::Declining {
+        h.deadline = None;
+        h.paths.clear();
+        let state = State::Declining {
             code,
             out_of_sync,
             crossing,
         };
-        h.deadline = None;
-        h.paths.clear();
-        self.core.clc_out.push_back(&mut self.handshakes, handshake);
+        self.set_state(handshake, state);
+        self.groups
+            .data
+            .core
+            .clc_out
+            .push_back(&mut self.handshakes, handshake);
         self.leave_founded_group(conn, CloseReason::RendezvousFailed);
         self.detach(conn);
         self.arm_handshake(handshake);
@@ -56,28 +61,52 @@ impl Engine<'_> {
     /// peer may still arrive (AMB-46).
     pub(crate) fn fall_back(&mut self, conn: ConnIdx, why: FallbackReason, crossing: bool) {
         self.leave_founded_group(conn, CloseReason::RendezvousFailed);
-        self.command_tcp(
+        self.groups.data.command_tcp(
             conn,
             TcpCommand::HandOver {
                 watch_for_decline: crossing,
             },
         );
-        if let Some(record) = self.connections.at_mut(conn)
+        if let Some(record) = self.groups.data.connections.at_mut(conn)
             && crossing
             && let Phase::Rendezvous(handshake) = record.phase
         {
             record.phase = Phase::Watching;
             record.end = Some(End::FellBack(why));
             self.drop_handshake(handshake);
-            self.core.statistics.ended(End::FellBack(why));
+            self.groups.data.core.statistics.ended(End::FellBack(why));
             // Nothing is held back yet, so nothing hurries: TCP may take as long
             // as it likes to deliver the first bytes, a Decline or not.
-            self.connections.set_deadline(conn, None);
-            self.notify(conn, Pending::END);
-            self.release(conn);
+            self.groups.data.connections.set_deadline(conn, None);
+            self.groups.data.report(conn, Pending::END);
+            self.groups.release(conn);
         } else {
             self.end(conn, End::FellBack(why));
         }
+    }
+
+    /// Ends a connection that never became active.
+    pub(crate) fn end(&mut self, index: ConnIdx, end: End) {
+        let Some(record) = self.groups.data.connections.at_mut(index) else {
+            return;
+        };
+        if record.phase == Phase::Ended {
+            return;
+        }
+        if let Phase::Rendezvous(handshake) = record.phase {
+            if matches!(end, End::Closed(_)) {
+                self.keep_promised_element(handshake);
+            }
+            self.drop_handshake(handshake);
+        }
+        if let Some(record) = self.groups.data.connections.at_mut(index) {
+            record.phase = Phase::Ended;
+            record.end = Some(end);
+        }
+        self.groups.data.connections.set_deadline(index, None);
+        self.groups.data.core.statistics.ended(end);
+        self.groups.data.report(index, Pending::END);
+        self.groups.release(index);
     }
 
     /// Ends the group that a connection was founding, if it was. One that others are
@@ -85,32 +114,38 @@ impl Engine<'_> {
     /// side still waits, for a second link.
     //= CLC-065
     pub(crate) fn leave_founded_group(&mut self, conn: ConnIdx, reason: CloseReason) {
-        let Some(group) = self.connections.at(conn).map(|record| record.group) else {
+        let Some(group) = self
+            .groups
+            .data
+            .connections
+            .at(conn)
+            .map(|record| record.group)
+        else {
             return;
         };
         let carries_others = self.carries_connections(group);
         if carries_others
-            && let Some(g) = self.groups.at_mut(group)
+            && let Some(g) = self.groups.groups.at_mut(group)
             && g.founder == conn
         {
             g.founder = Idx::NONE;
-            self.lose_element(conn);
-        } else if let Some(g) = self.groups.at_mut(group)
+            self.groups.lose_element(conn);
+        } else if let Some(g) = self.groups.groups.at_mut(group)
             && g.founder == conn
         {
             g.founder = Idx::NONE;
             //= CLC-066
-            self.end_group(group, reason, Fallback::Reset);
+            self.groups.end_group(group, reason, Fallback::Reset);
         }
     }
 
     /// Whether a connection of a group is established.
     fn carries_connections(&mut self, group: GroupIdx) -> bool {
-        let is_active = |engine: &mut Self, conn| {
-            let record = engine.connections.at(conn);
+        let is_active = |groups: &mut Groups<'_>, conn| {
+            let record = groups.data.connections.at(conn);
             record.is_some_and(|record| record.phase == Phase::Active)
         };
-        self.find_member(group, is_active).is_some()
+        self.groups.find_member(group, is_active).is_some()
     }
 
     /// A rendezvous ends without the peer's message. If our Accept named an RMB element the
@@ -120,26 +155,41 @@ impl Engine<'_> {
         if let Some(h) = self.handshakes.at(handshake)
             && h.state == State::AwaitingConfirm
         {
-            self.lose_element(h.conn);
+            self.groups.lose_element(h.conn);
         }
     }
 
     /// Gives back what a connection in rendezvous holds of its group.
     pub(crate) fn detach(&mut self, conn: ConnIdx) {
         if self
+            .groups
+            .data
             .connections
             .at(conn)
             .is_some_and(|record| record.group.is_some())
         {
-            self.leave_group(conn);
+            self.groups.leave_group(conn);
         }
     }
 
     pub(crate) fn drop_handshake(&mut self, handshake: HandshakeIdx) {
-        self.core.clc_out.remove(&mut self.handshakes, handshake);
-        self.core.wakes.remove(&mut self.handshakes, handshake);
-        self.unqueue(handshake);
-        self.handshakes.remove(handshake);
+        self.groups
+            .data
+            .core
+            .clc_out
+            .remove(&mut self.handshakes, handshake);
+        let Some(Handshake { conn, .. }) = self.handshakes.remove(handshake) else {
+            return;
+        };
+        self.groups
+            .data
+            .core
+            .wakes
+            .remove(&mut self.groups.data.connections, conn);
+        self.groups.unqueue(conn);
+        if let Some(record) = self.groups.data.connections.at_mut(conn) {
+            record.contact = Contact::NONE;
+        }
     }
 
     pub(crate) fn arm_handshake(&mut self, handshake: HandshakeIdx) {

@@ -79,7 +79,7 @@ impl Engine<'_> {
     /// Parses the bytes a connection received over TCP.
     pub(crate) fn on_clc(&mut self, index: ConnIdx, bytes: &[u8]) -> Result<ClcProgress, ClcError> {
         self.step();
-        let Some(record) = self.connections.at(index) else {
+        let Some(record) = self.groups.data.connections.at(index) else {
             return Ok(ClcProgress::NotClc);
         };
         if bytes.is_empty() {
@@ -133,7 +133,7 @@ impl Engine<'_> {
                 total: needed(bytes),
             }),
             Ok(Some((message, len))) => {
-                count(&mut self.core.statistics.clc_received);
+                count(&mut self.groups.data.core.statistics.clc_received);
                 self.on_message(index, handshake, due, message)
                     .map(|next| ClcProgress::Consumed { len, next })
             }
@@ -209,7 +209,13 @@ impl Engine<'_> {
     }
 
     fn next_after(&self, index: ConnIdx) -> Next {
-        match self.connections.at(index).map(|record| record.phase) {
+        match self
+            .groups
+            .data
+            .connections
+            .at(index)
+            .map(|record| record.phase)
+        {
             Some(Phase::Rendezvous(_)) => Next::MaybeDecline,
             _ => Next::Stop,
         }
@@ -220,14 +226,20 @@ impl Engine<'_> {
     //= CLC-051
     //= V2-270
     fn on_decline(&mut self, index: ConnIdx, decline: &Decline) {
-        let group = self.connections.at(index).map(|record| record.group);
+        let group = self
+            .groups
+            .data
+            .connections
+            .at(index)
+            .map(|record| record.group);
         //= CLC-045
         //= CLC-046
         if decline.out_of_sync
             && let Some(group) = group
             && self.is_lost_with(group)
         {
-            self.end_group(group, CloseReason::LinksLost, Fallback::Keep);
+            self.groups
+                .end_group(group, CloseReason::LinksLost, Fallback::Keep);
         }
         //= CLC-044
         let why = FallbackReason {
@@ -242,8 +254,9 @@ impl Engine<'_> {
     /// carried are not ended by it.
     //= D-056
     fn is_lost_with(&self, group: GroupIdx) -> bool {
-        self.ism_peer_of(group).is_none()
+        self.groups.ism_peer_of(group).is_none()
             || self
+                .groups
                 .groups
                 .at(group)
                 .is_some_and(|g| g.connection_count <= 1)
@@ -265,7 +278,7 @@ impl Engine<'_> {
                 match bytes.get(..length).map(ClcMessage::parse) {
                     None => return self.hold_back(index, length),
                     Some(Ok((ClcMessage::Decline(_), len))) => {
-                        count(&mut self.core.statistics.clc_received);
+                        count(&mut self.groups.data.core.statistics.clc_received);
                         ClcProgress::Consumed {
                             len,
                             next: Next::Stop,
@@ -283,9 +296,14 @@ impl Engine<'_> {
     /// Waits for the rest of what may be a Decline. The time for that begins with
     /// its first byte, and no further one prolongs it.
     fn hold_back(&mut self, index: ConnIdx, total: usize) -> ClcProgress {
-        if self.connections.deadline(index).is_none() {
-            let until = self.now().after(self.core.config.timeouts.crossing_decline);
-            self.connections.set_deadline(index, Some(until));
+        if self.groups.data.connections.deadline(index).is_none() {
+            let until = self
+                .now()
+                .after(self.groups.data.core.config.timeouts.crossing_decline);
+            self.groups
+                .data
+                .connections
+                .set_deadline(index, Some(until));
         }
         ClcProgress::NeedMore { total }
     }
@@ -295,7 +313,7 @@ impl Engine<'_> {
     /// `HandOver`.
     //= CLC-051
     pub(crate) fn give_up_watching(&mut self, index: ConnIdx) {
-        self.command_tcp(
+        self.groups.data.command_tcp(
             index,
             TcpCommand::HandOver {
                 watch_for_decline: false,
@@ -305,30 +323,31 @@ impl Engine<'_> {
     }
 
     pub(crate) fn stop_watching(&mut self, index: ConnIdx) {
-        if let Some(record) = self.connections.at_mut(index)
+        if let Some(record) = self.groups.data.connections.at_mut(index)
             && record.phase == Phase::Watching
         {
             record.phase = Phase::Ended;
-            self.connections.set_deadline(index, None);
-            self.release(index);
+            self.groups.data.connections.set_deadline(index, None);
+            self.groups.release(index);
         }
     }
 
     /// Resets a connection in rendezvous: neither SMC-R nor plain TCP.
     pub(crate) fn reset(&mut self, index: ConnIdx, reason: CloseReason) {
         if reason == CloseReason::PeerMisbehaved {
-            count(&mut self.core.statistics.violations);
+            count(&mut self.groups.data.core.statistics.violations);
         }
-        self.command_tcp(index, TcpCommand::Reset);
+        self.groups.data.command_tcp(index, TcpCommand::Reset);
         self.leave_founded_group(index, reason);
         self.end(index, End::Closed(reason));
     }
 
     fn fail_active(&mut self, index: ConnIdx) {
-        count(&mut self.core.statistics.violations);
-        self.with_connection(index, |connection, now, config| {
-            connection.on_fatal(now, &config.connection, FatalCause::TcpData);
-        });
+        count(&mut self.groups.data.core.statistics.violations);
+        self.groups
+            .with_connection(index, |connection, now, config| {
+                connection.on_fatal(now, &config.connection, FatalCause::TcpData);
+            });
     }
 
     pub(crate) fn on_proposal(
@@ -337,16 +356,16 @@ impl Engine<'_> {
         handshake: HandshakeIdx,
         proposal: &Proposal,
     ) {
-        let proposed = Proposed::new(proposal, &self.core.config.v2);
+        let proposed = Proposed::new(proposal, &self.groups.data.core.config.v2);
         if let Some(h) = self.handshakes.at_mut(handshake) {
             //= V2-071
             h.version = proposed.version;
             h.side = Side::Server(Some(proposed));
-            h.state = State::Proposed;
             h.deadline = None;
         }
+        self.set_state(handshake, State::Proposed);
         self.arm_handshake(handshake);
-        self.notify(index, Pending::PROPOSED);
+        self.groups.data.report(index, Pending::PROPOSED);
     }
 }
 

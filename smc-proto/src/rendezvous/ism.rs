@@ -12,7 +12,7 @@ use crate::connection::{Connection, ConnectionParams, Ring};
 use crate::connection_record::{RemoteElement, Target};
 use crate::engine::Engine;
 use crate::event::CloseReason;
-use crate::id::{ConnIdx, GroupIdx, HandshakeIdx};
+use crate::id::{ConnIdx, GroupIdx, HandshakeIdx, Idx};
 use crate::link_group::{
     Acquired, Fallback, IsmBuffer, IsmPeer, LinkGroup, Memory, PeerDmb, Role, same_device,
 };
@@ -87,11 +87,17 @@ impl Engine<'_> {
         let Some(ends) = self.handshakes.at(handshake).and_then(|h| h.smcd) else {
             return;
         };
-        match self.find_ism_group(ends.ism_peer) {
-            Some(group) if self.groups.at(group).is_some_and(LinkGroup::is_active) => {
+        match self.groups.find_ism_group(ends.ism_peer) {
+            Some(group)
+                if self
+                    .groups
+                    .groups
+                    .at(group)
+                    .is_some_and(LinkGroup::is_active) =>
+            {
                 self.enter_ism_group(group, conn, handshake);
             }
-            Some(group) => self.queue_on(group, handshake),
+            Some(group) => self.queue_on(group, conn, handshake),
             None => self.start_ism_group(handshake, Role::Server, true),
         }
     }
@@ -103,20 +109,23 @@ impl Engine<'_> {
         role: Role,
         first_contact: bool,
     ) {
-        self.unqueue(handshake);
+        let Some(h) = self.handshakes.at(handshake) else {
+            return;
+        };
+        self.groups.unqueue(h.conn);
         let Some(h) = self.handshakes.at(handshake) else {
             return;
         };
         let (conn, terms) = (h.conn, h.agreed.terms);
         let Some(ends) = h.smcd else { return };
-        let Some(group) = self.new_ism_group(role, ends.ism_peer, terms) else {
+        let Some(group) = self.groups.new_ism_group(role, ends.ism_peer, terms) else {
             self.decline(handshake, DiagnosisCode::MEMORY, false);
             return;
         };
-        if let Some(g) = self.groups.at_mut(group) {
+        if let Some(g) = self.groups.groups.at_mut(group) {
             g.founder = conn;
         }
-        if let Some(record) = self.connections.at_mut(conn) {
+        if let Some(record) = self.groups.data.connections.at_mut(conn) {
             record.first_contact = first_contact;
         }
         self.enter_ism_group(group, conn, handshake);
@@ -127,35 +136,44 @@ impl Engine<'_> {
         let Some(h) = self.handshakes.at_mut(handshake) else {
             return;
         };
-        let config = &self.core.config;
-        h.prepare(self.core.now, config.timeouts.control_command);
+        let config = &self.groups.data.core.config;
+        let (now, wait) = (self.groups.data.core.now, config.timeouts.control_command);
         let fast = config.dmb.unwrap_or(config.receive_buffer);
         let receive = h.options.receive_buffer.unwrap_or(fast);
         let send = h.options.send_buffer.unwrap_or(config.send_buffer);
         let dmb = h.smcd.and_then(|ends| ends.dmb);
-        let link = self.groups.at(group).map(LinkGroup::first_link);
-        self.enter_group(group, link.unwrap_or(crate::id::Idx::NONE), conn);
-        let acquired = self.acquire_buffer(group, conn, BufferKind::Rmb, receive) == Acquired::Yes
-            && self.acquire_buffer(group, conn, BufferKind::Send, send) == Acquired::Yes;
+        self.prepare(handshake, now, wait);
+        let link = self.groups.groups.at(group).map(LinkGroup::first_link);
+        self.groups
+            .enter_group(group, link.unwrap_or(Idx::NONE), conn);
+        let acquired = self
+            .groups
+            .acquire_buffer(group, conn, BufferKind::Rmb, receive)
+            == Acquired::Yes
+            && self
+                .groups
+                .acquire_buffer(group, conn, BufferKind::Send, send)
+                == Acquired::Yes;
         if !acquired {
             //= CLC-054
             self.decline(handshake, DiagnosisCode::MEMORY, false);
             return;
         }
         if let Some(dmb) = dmb {
-            self.bind_send_buffer(conn, dmb);
+            self.groups.bind_send_buffer(conn, dmb);
         }
         self.arm_handshake(handshake);
-        self.wake(conn);
+        self.groups.data.wake(conn);
     }
 
     /// How far the buffers of a connection are; with `bound` the send buffer must be
     /// bound to the peer's DMB.
     pub(super) fn ism_prepared(&self, conn: ConnIdx, bound: bool) -> Prepared {
-        let Some(record) = self.connections.at(conn) else {
+        let Some(record) = self.groups.data.connections.at(conn) else {
             return Prepared::NotYet;
         };
         if self
+            .groups
             .groups
             .at(record.group)
             .is_none_or(LinkGroup::is_ending)
@@ -163,8 +181,8 @@ impl Engine<'_> {
             return Prepared::No(DiagnosisCode::LINK_READY);
         }
         let buffers = (
-            self.buffers.at(record.rmb.buffer),
-            self.buffers.at(record.send_buffer),
+            self.groups.buffers.at(record.rmb.buffer),
+            self.groups.buffers.at(record.send_buffer),
         );
         let (Some(dmb), Some(send)) = buffers else {
             return Prepared::No(DiagnosisCode::MEMORY);
@@ -230,7 +248,11 @@ impl Engine<'_> {
             h.agreed.eid = v2.eid;
             if accept.first_contact {
                 let extension = &v2.extension;
-                match version::confirm_terms(&self.core.config, Technology::SmcD, extension) {
+                match version::confirm_terms(
+                    &self.groups.data.core.config,
+                    Technology::SmcD,
+                    extension,
+                ) {
                     Ok(terms) => h.agreed.terms = terms,
                     Err(code) => return self.decline(handshake, code, false),
                 }
@@ -254,19 +276,24 @@ impl Engine<'_> {
         ism_peer: IsmPeer,
         first_contact: bool,
     ) {
-        let active = self
-            .find_ism_group(ism_peer)
-            .filter(|group| self.groups.at(*group).is_some_and(LinkGroup::is_active));
+        let active = self.groups.find_ism_group(ism_peer).filter(|group| {
+            self.groups
+                .groups
+                .at(*group)
+                .is_some_and(LinkGroup::is_active)
+        });
         match active {
             Some(group) if !first_contact => self.enter_ism_group(group, conn, handshake),
             // The server has lost its end of a group that is unused here, too.
             Some(stale)
                 if self
                     .groups
+                    .groups
                     .at(stale)
                     .is_some_and(|g| g.connection_count == 0) =>
             {
-                self.end_group(stale, CloseReason::LinksLost, Fallback::Keep);
+                self.groups
+                    .end_group(stale, CloseReason::LinksLost, Fallback::Keep);
                 self.start_ism_group(handshake, Role::Client, first_contact);
             }
             _ => self.start_ism_group(handshake, Role::Client, first_contact),
@@ -288,8 +315,8 @@ impl Engine<'_> {
             self.reset(conn, CloseReason::PeerMisbehaved);
             return;
         };
-        let record = self.connections.at(conn);
-        let (group, first_contact) = record.map_or((crate::id::Idx::NONE, false), |record| {
+        let record = self.groups.data.connections.at(conn);
+        let (group, first_contact) = record.map_or((Idx::NONE, false), |record| {
             (record.group, record.first_contact)
         });
         let fits = terms.is_v2() == confirm.v2.is_some()
@@ -302,7 +329,7 @@ impl Engine<'_> {
         if let (true, Some(v2)) = (first_contact, &confirm.v2) {
             match version::confirmed(terms, &v2.extension) {
                 Ok(terms) => {
-                    if let Some(g) = self.groups.at_mut(group) {
+                    if let Some(g) = self.groups.groups.at_mut(group) {
                         g.terms = terms;
                     }
                 }
@@ -310,18 +337,20 @@ impl Engine<'_> {
                 Err(_) => return self.reset(conn, CloseReason::PeerMisbehaved),
             }
         }
-        let wait = self.now().after(self.core.config.timeouts.control_command);
+        let wait = self
+            .now()
+            .after(self.groups.data.core.config.timeouts.control_command);
         if let Some(h) = self.handshakes.at_mut(handshake) {
             h.smcd = Some(SmcdEnds {
                 dmb: Some(dmb),
                 ..ends
             });
-            h.state = State::Forming;
             h.deadline = Some(wait);
         }
-        self.bind_send_buffer(conn, dmb);
+        self.set_state(handshake, State::Forming);
+        self.groups.bind_send_buffer(conn, dmb);
         self.arm_handshake(handshake);
-        self.wake(conn);
+        self.groups.data.wake(conn);
     }
 
     /// Server: the Confirm is here, and the client's DMB is being bound.
@@ -338,8 +367,8 @@ impl Engine<'_> {
     //= D-022
     pub(super) fn smcd_accept_confirm(&self, h: &super::Handshake) -> Option<SmcdAcceptConfirm> {
         let ends = h.smcd?;
-        let record = self.connections.at(h.conn)?;
-        let dmb = self.buffers.at(record.rmb.buffer)?;
+        let record = self.groups.data.connections.at(h.conn)?;
+        let dmb = self.groups.buffers.at(record.rmb.buffer)?;
         let first_contact = record.first_contact;
         let v2 = h.agreed.terms.is_v2().then(|| SmcdAcceptConfirmV2 {
             chid: ends.own.chid,
@@ -371,9 +400,9 @@ impl Engine<'_> {
         const HEAD: u32 = CDC_ISM_LENGTH as u32;
         let h = self.handshakes.at(handshake)?;
         let ends = h.smcd?;
-        let record = self.connections.at(h.conn)?;
-        let own = self.buffers.at(record.rmb.buffer)?.size.octets();
-        let send = self.buffers.at(record.send_buffer)?.size.octets();
+        let record = self.groups.data.connections.at(h.conn)?;
+        let own = self.groups.buffers.at(record.rmb.buffer)?.size.octets();
+        let send = self.groups.buffers.at(record.send_buffer)?.size.octets();
         let ring = |length: u32| Ring::new(0, length.checked_sub(HEAD)?);
         let params = ConnectionParams {
             alert_token_peer: AlertToken(0),
@@ -384,9 +413,10 @@ impl Engine<'_> {
             urgent_inline: h.options.urgent_inline,
         };
         let group = record.group;
-        let connection = Connection::new(&params, &self.core.config.connection).over_smcd();
+        let connection =
+            Connection::new(&params, &self.groups.data.core.config.connection).over_smcd();
         let (remote, target) = (RemoteElement::NONE, Target::within(u64::from(HEAD)));
-        self.ism_group_formed(group);
+        self.groups.ism_group_formed(group);
         Some(match ends.ism_peer.maps {
             true => (connection.attached(HEAD), remote, target),
             false => (connection, remote, target),

@@ -33,7 +33,7 @@ impl Engine<'_> {
         let port = v1.or_else(|| h.path_for(SmcVersion::V2));
         let ism = h.ism().iter().find(|path| path.pnet_match);
         Proposal {
-            version: match self.core.config.proposal_version {
+            version: match self.groups.data.core.config.proposal_version {
                 ProposalVersion::V1 => ClcVersion::V1,
                 ProposalVersion::V2 => ClcVersion::V2,
             },
@@ -44,7 +44,7 @@ impl Engine<'_> {
             // A name of RNICs, which nothing of SMC-D refers to.
             //= D-016
             peer_id: match offers.intersects(Offers::SMCR) {
-                true => self.core.config.peer_id,
+                true => self.groups.data.core.config.peer_id,
                 false => PeerId::default(),
             },
             gid: port.map_or(Gid::default(), |path| path.gid),
@@ -69,7 +69,7 @@ impl Engine<'_> {
     //= V2-025
     //= V2-027
     fn v2_offer(&self, h: &Handshake) -> V2Offer {
-        let config = &self.core.config;
+        let config = &self.groups.data.core.config;
         let (smcr, smcd) = (
             h.offers.contains(Offers::SMCR_V2),
             h.offers.contains(Offers::SMCD_V2),
@@ -112,7 +112,7 @@ impl Engine<'_> {
             }
         }
         SmcdOffer {
-            seid: self.core.config.v2.seid,
+            seid: self.groups.data.core.config.v2.seid,
             devices,
         }
     }
@@ -122,9 +122,9 @@ impl Engine<'_> {
     //= CLC-034
     //= RENDEZVOUS-036
     pub(super) fn accept_confirm(&self, h: &Handshake) -> Option<AcceptConfirm> {
-        let record = self.connections.at(h.conn)?;
-        let link = self.links.at(record.link)?;
-        let rmb = self.buffers.at(record.rmb.buffer)?;
+        let record = self.groups.data.connections.at(h.conn)?;
+        let link = self.groups.data.links.at(record.link)?;
+        let rmb = self.groups.buffers.at(record.rmb.buffer)?;
         let v2 = h.agreed.terms.is_v2().then(|| AcceptConfirmV2 {
             eid: h.agreed.eid,
             extension: match record.first_contact {
@@ -138,7 +138,7 @@ impl Engine<'_> {
         });
         Some(AcceptConfirm {
             first_contact: record.first_contact,
-            peer_id: self.core.config.peer_id,
+            peer_id: self.groups.data.core.config.peer_id,
             gid: link.path.gid,
             mac: link.path.mac,
             qpn: link.qpn,
@@ -157,7 +157,7 @@ impl Engine<'_> {
     //= V2-052
     //= V2-057
     pub(super) fn first_contact_extension(&self, terms: &Terms) -> FirstContactExtension {
-        let own = &self.core.config.v2;
+        let own = &self.groups.data.core.config.v2;
         FirstContactExtension {
             direct: terms.direct,
             os: own.os,
@@ -172,7 +172,7 @@ impl Engine<'_> {
     /// The GID of the first link, and one for another link if there is one.
     //= V2-053
     fn own_gids(&self, first: &LocalPath) -> GidList {
-        let ports = self.core.ports.on(first.lan, SmcVersion::V2);
+        let ports = self.groups.data.core.ports.on(first.lan, SmcVersion::V2);
         let mut others = ports.filter(|path| path.gid != first.gid && !path.is_at(first));
         let mut gids = GidList::new();
         let _ = gids.push(first.gid);

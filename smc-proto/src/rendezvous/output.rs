@@ -16,16 +16,24 @@ impl Engine<'_> {
         &mut self,
         buffer: &mut [u8],
     ) -> Result<Option<(ConnId, usize)>, BufferTooSmall> {
-        while let Some(handshake) = self.core.clc_out.first() {
+        while let Some(handshake) = self.groups.data.core.clc_out.first() {
             let message = self.clc_message(handshake);
             let Some((conn, message)) = message else {
-                self.core.clc_out.remove(&mut self.handshakes, handshake);
+                self.groups
+                    .data
+                    .core
+                    .clc_out
+                    .remove(&mut self.handshakes, handshake);
                 continue;
             };
             let length = message.emit(buffer)?;
-            self.core.clc_out.remove(&mut self.handshakes, handshake);
-            count(&mut self.core.statistics.clc_sent);
-            let id = self.conn_id(conn);
+            self.groups
+                .data
+                .core
+                .clc_out
+                .remove(&mut self.handshakes, handshake);
+            count(&mut self.groups.data.core.statistics.clc_sent);
+            let id = self.groups.data.conn_id(conn);
             self.on_clc_sent(conn, handshake);
             return Ok(Some((id, length)));
         }
@@ -51,11 +59,11 @@ impl Engine<'_> {
                 //= V2-070
                 version: h.version.clc(),
                 out_of_sync,
-                peer_id: self.core.config.peer_id,
+                peer_id: self.groups.data.core.config.peer_id,
                 diagnosis: code,
                 os: match h.version {
                     SmcVersion::V1 => PeerOs::UNKNOWN,
-                    SmcVersion::V2 => self.core.config.v2.os,
+                    SmcVersion::V2 => self.groups.data.core.config.v2.os,
                 },
             }),
             _ => return None,
@@ -64,28 +72,32 @@ impl Engine<'_> {
     }
 
     fn on_clc_sent(&mut self, conn: ConnIdx, handshake: HandshakeIdx) {
-        let wait = self.now().after(self.core.config.timeouts.clc_message);
+        let wait = self
+            .now()
+            .after(self.groups.data.core.config.timeouts.clc_message);
         let Some(h) = self.handshakes.at_mut(handshake) else {
             return;
         };
         match h.state {
             State::Proposing => {
-                h.state = State::AwaitingAccept;
                 h.deadline = Some(wait);
+                self.set_state(handshake, State::AwaitingAccept);
             }
             State::Accepting => {
-                h.state = State::AwaitingConfirm;
                 h.deadline = Some(wait);
+                self.set_state(handshake, State::AwaitingConfirm);
             }
             State::Confirming => {
                 let first_contact = self
+                    .groups
+                    .data
                     .connections
                     .at(conn)
                     .is_some_and(|record| record.first_contact);
                 if first_contact && h.smcd.is_none() {
-                    h.state = State::Forming;
                     h.deadline = None;
-                    self.await_confirm_link(conn);
+                    self.set_state(handshake, State::Forming);
+                    self.groups.await_confirm_link(conn);
                 } else {
                     //= RENDEZVOUS-048
                     //= RENDEZVOUS-052
@@ -107,7 +119,7 @@ impl Engine<'_> {
 
     /// Whether a connection is in rendezvous as `role`, and with which handshake.
     pub(crate) fn handshake_of(&self, conn: ConnIdx, role: Role) -> Option<HandshakeIdx> {
-        match self.connections.at(conn)?.phase {
+        match self.groups.data.connections.at(conn)?.phase {
             Phase::Rendezvous(handshake) => {
                 (self.handshakes.at(handshake)?.role == role).then_some(handshake)
             }

@@ -5,22 +5,37 @@ use crate::config::Offers;
 use crate::engine::Engine;
 use crate::id::DeviceId;
 use crate::link_group::Role;
-use crate::path::IsmPath;
+use crate::path::{IsmPath, PathEvent};
 use crate::version::SmcVersion;
 use crate::wire::types::DiagnosisCode;
 
 impl Engine<'_> {
+    /// A change of a port or a device.
+    pub(crate) fn on_path(&mut self, event: PathEvent) {
+        let (device, port) = match event {
+            PathEvent::PortUp(path) => return self.groups.on_port_up(path),
+            PathEvent::PortDown { device, port } => (device, Some(port)),
+            PathEvent::DeviceRemoved { device } => (device, None),
+        };
+        if port.is_none() {
+            self.groups.forget_ism_device(device);
+        }
+        self.groups.data.core.ports.forget(device, port);
+        self.forget_paths(device, port);
+        self.groups.fail_links_at(device, port);
+    }
+
     /// Takes ports and devices that are gone off the candidates of every rendezvous.
     /// A side that has to send and has nothing left to offer declines; a client that waits for
     /// the Accept goes on waiting (CLC-049).
     //= CLC-049
     //= RENDEZVOUS-015
-    pub(crate) fn forget_paths(&mut self, device: DeviceId, port: Option<u8>) {
+    fn forget_paths(&mut self, device: DeviceId, port: Option<u8>) {
         for index in self.handshakes.indices() {
             let Some(h) = self.handshakes.at_mut(index) else {
                 continue;
             };
-            let before = h.paths.len();
+            let (conn, before) = (h.conn, h.paths.len());
             // The Proposal named a port, which the server counts on.
             let proposed = (h.role == Role::Client && h.state != State::Proposing)
                 .then(|| h.paths.first().copied())
@@ -52,7 +67,7 @@ impl Engine<'_> {
                     0 => DiagnosisCode::NO_SMCD_DEVICE,
                     _ => DiagnosisCode::NO_SMCR_DEVICE,
                 };
-                self.unqueue(index);
+                self.groups.unqueue(conn);
                 self.decline(index, code, false);
             }
         }

@@ -5,7 +5,7 @@ use crate::command::BufferKind;
 use crate::connection_record::Phase;
 use crate::engine::Engine;
 use crate::event::CloseReason;
-use crate::id::{BufferIdx, ConnIdx, GroupIdx, HandshakeIdx, Idx, LinkIdx, RemoteRmbIdx};
+use crate::id::{ConnIdx, HandshakeIdx, Idx, LinkIdx};
 use crate::link_group::{Acquired, Agreement, GroupState, LinkSet, Memory, QpState, Role};
 use crate::wire::types::DiagnosisCode;
 
@@ -21,15 +21,29 @@ impl Engine<'_> {
     /// step moves a handshake towards its end.
     #[inline]
     pub(crate) fn run_wakes(&mut self) {
-        if !self.core.wakes.is_empty() {
+        if !self.groups.data.core.wakes.is_empty() {
             self.advance_woken();
         }
     }
 
     fn advance_woken(&mut self) {
-        while let Some(handshake) = self.core.wakes.pop_front(&mut self.handshakes) {
+        while let Some(conn) = self
+            .groups
+            .data
+            .core
+            .wakes
+            .pop_front(&mut self.groups.data.connections)
+        {
             self.step();
-            self.advance(handshake);
+            let phase = self
+                .groups
+                .data
+                .connections
+                .at(conn)
+                .map(|record| record.phase);
+            if let Some(Phase::Rendezvous(handshake)) = phase {
+                self.advance(handshake);
+            }
         }
     }
 
@@ -38,7 +52,19 @@ impl Engine<'_> {
             return;
         };
         let (conn, state, role) = (h.conn, h.state, h.role);
+        debug_assert!(
+            self.groups
+                .data
+                .connections
+                .at(conn)
+                .is_some_and(|r| r.contact.step == state.step())
+        );
         match state {
+            //= RENDEZVOUS-056
+            //= CLC-054
+            State::Preparing if self.is_unwanted(conn) => {
+                self.decline(handshake, DiagnosisCode::REGISTER_BUFFER, false);
+            }
             State::Preparing => self.advance_preparing(conn, handshake, role),
             // Our word is still to be said: it becomes Decline if the group is gone, or
             // every link that it could name.
@@ -63,6 +89,8 @@ impl Engine<'_> {
             State::AwaitingConfirm => {
                 //= CLC-057
                 let first_contact = self
+                    .groups
+                    .data
                     .connections
                     .at(conn)
                     .is_some_and(|record| record.first_contact);
@@ -84,11 +112,11 @@ impl Engine<'_> {
             State::Forming if h.smcd.is_some() => self.advance_binding(conn, handshake),
             State::Forming => self.advance_forming(conn, handshake),
             State::Queued => {
-                self.unqueue(handshake);
+                self.groups.unqueue(conn);
                 if let Some(h) = self.handshakes.at_mut(handshake) {
                     h.deadline = None;
-                    h.state = State::Preparing;
                 }
+                self.set_state(handshake, State::Preparing);
                 self.choose_group(conn, handshake);
             }
             _ => {}
@@ -101,101 +129,79 @@ impl Engine<'_> {
     //= RENDEZVOUS-056
     fn review_message(&mut self, conn: ConnIdx, handshake: HandshakeIdx, role: Role) {
         let first_contact = self
+            .groups
+            .data
             .connections
             .at(conn)
             .is_some_and(|record| record.first_contact);
         if first_contact || matches!(self.prepared(conn, role), Prepared::Yes) {
             return;
         }
-        let (now, wait) = (self.now(), self.core.config.timeouts.control_command);
-        self.core.clc_out.remove(&mut self.handshakes, handshake);
-        if let Some(h) = self.handshakes.at_mut(handshake) {
-            h.prepare(now, wait);
-        }
+        let (now, wait) = (
+            self.now(),
+            self.groups.data.core.config.timeouts.control_command,
+        );
+        self.groups
+            .data
+            .core
+            .clc_out
+            .remove(&mut self.handshakes, handshake);
+        self.prepare(handshake, now, wait);
         self.arm_handshake(handshake);
         self.advance_preparing(conn, handshake, role);
     }
 
-    /// Declines a rendezvous that waits for its RMB to be known on all links, as the peer
-    /// does not want it on one of them.
-    //= RENDEZVOUS-056
-    //= CLC-054
-    pub(crate) fn decline_incomplete(&mut self, conn: ConnIdx, buffer: BufferIdx) {
-        let Some(record) = self.connections.at(conn) else {
-            return;
-        };
-        if let Phase::Rendezvous(handshake) = record.phase
-            && record.rmb.buffer == buffer
-            && self
-                .handshakes
-                .at(handshake)
-                .is_some_and(|h| h.state == State::Preparing)
-        {
-            self.decline(handshake, DiagnosisCode::REGISTER_BUFFER, false);
-        }
-    }
-
-    /// The links of a group changed, or what the peer knows of its RMBs: rendezvous check
-    /// whether they can go on.
-    pub(crate) fn wake_rendezvous(&mut self, group: GroupIdx) {
-        // The first contact does not wait for further links.
-        if self.groups.at(group).is_some_and(|g| g.is_active()) {
-            self.each_member(group, |engine, conn| engine.wake(conn));
-        }
-    }
-
-    /// Whether Accept or Confirm is to be sent next.
-    pub(crate) fn has_message_due(&self, handshake: HandshakeIdx) -> bool {
-        self.handshakes
-            .at(handshake)
-            .is_some_and(|h| matches!(h.state, State::Accepting | State::Confirming))
-    }
-
-    /// The peer's RMB that a rendezvous is about, if it is known and still there.
-    pub(crate) fn remote_rmb_of(&self, handshake: HandshakeIdx) -> RemoteRmbIdx {
-        self.handshakes
-            .at(handshake)
-            .and_then(|h| h.remote_rmb)
-            .filter(|(rmb, generation)| self.remote_rmbs.is_live(*rmb, *generation))
-            .map_or(Idx::NONE, |(rmb, _)| rmb)
+    /// Whether the peer does not want the RMB that a rendezvous waits for.
+    fn is_unwanted(&self, conn: ConnIdx) -> bool {
+        let record = self.groups.data.connections.at(conn);
+        record.is_some_and(|record| record.contact.unwanted)
     }
 
     fn has_no_link(&self, conn: ConnIdx) -> bool {
-        self.connections
+        self.groups
+            .data
+            .connections
             .at(conn)
             .is_none_or(|record| record.link.is_none())
     }
 
     fn group_is_gone(&self, conn: ConnIdx) -> bool {
         let group = self
+            .groups
+            .data
             .connections
             .at(conn)
             .map_or(Idx::NONE, |record| record.group);
-        self.groups.at(group).is_none_or(|g| g.is_ending())
+        self.groups.groups.at(group).is_none_or(|g| g.is_ending())
     }
 
     /// Makes a connection a member of a link's group and asks for its buffers.
     //= RENDEZVOUS-008
     //= RENDEZVOUS-019
     pub(crate) fn join(&mut self, link: LinkIdx, conn: ConnIdx, handshake: HandshakeIdx) {
-        let Some(group) = self.links.at(link).map(|l| l.group) else {
+        let Some(group) = self.groups.data.links.at(link).map(|l| l.group) else {
             return;
         };
-        let (now, wait) = (self.now(), self.core.config.timeouts.control_command);
-        let Some(h) = self.handshakes.at_mut(handshake) else {
+        let (now, wait) = (
+            self.now(),
+            self.groups.data.core.config.timeouts.control_command,
+        );
+        self.prepare(handshake, now, wait);
+        let Some(h) = self.handshakes.at(handshake) else {
             return;
         };
-        h.prepare(now, wait);
         let peer = h.peer;
-        self.enter_group(group, link, conn);
+        self.groups.enter_group(group, link, conn);
         if self
+            .groups
+            .data
             .links
             .at(link)
             .is_some_and(|l| l.link_state.removal().is_some())
         {
             // The peer named a link that failed just now: its RMB is known on others.
-            let other = self.link_for_connection(group, Idx::NONE, &[]);
-            self.assign_link(other, conn);
+            let other = self.groups.link_for_connection(group, Idx::NONE, &[]);
+            self.groups.assign_link(other, conn);
         }
         // A client knows the server's RMB by now; if there is no room for it, this
         // is the last moment to say so.
@@ -215,22 +221,32 @@ impl Engine<'_> {
         let Some(h) = self.handshakes.at(handshake) else {
             return;
         };
-        let config = &self.core.config;
+        let config = &self.groups.data.core.config;
         //= RMB-005
         //= RMB-032
         //= API-003
         let receive = h.options.receive_buffer.unwrap_or(config.receive_buffer);
         let send = h.options.send_buffer.unwrap_or(config.send_buffer);
-        let group = self.connections.at(conn).map_or(Idx::NONE, |r| r.group);
+        let group = self
+            .groups
+            .data
+            .connections
+            .at(conn)
+            .map_or(Idx::NONE, |r| r.group);
         //= RMB-011
-        let got = match self.acquire_buffer(group, conn, BufferKind::Rmb, receive) {
-            Acquired::Yes => self.acquire_buffer(group, conn, BufferKind::Send, send),
+        let got = match self
+            .groups
+            .acquire_buffer(group, conn, BufferKind::Rmb, receive)
+        {
+            Acquired::Yes => self
+                .groups
+                .acquire_buffer(group, conn, BufferKind::Send, send),
             other => other,
         };
         match got {
             Acquired::Yes => {
-                self.wake(conn);
-                self.wake_for_rmb(group);
+                self.groups.data.wake(conn);
+                self.groups.wake_for_rmb(group);
             }
             Acquired::Later => {}
             //= CLC-054
@@ -245,6 +261,8 @@ impl Engine<'_> {
             .is_some_and(|h| h.smcd.is_some());
         let waits_for_rmb = !smcd
             && self
+                .groups
+                .data
                 .connections
                 .at(conn)
                 .is_some_and(|record| record.rmb.buffer.is_none());
@@ -261,34 +279,44 @@ impl Engine<'_> {
             Prepared::No(code) => self.decline(handshake, code, false),
             // The server withdrew the RMB it just gave out.
             Prepared::Yes
-                if role == Role::Client && !smcd && self.remote_rmb_of(handshake).is_none() =>
+                if role == Role::Client && !smcd && self.groups.remote_rmb_of(conn).is_none() =>
             {
                 self.decline(handshake, DiagnosisCode::RTOKEN, false);
             }
             Prepared::Yes => {
+                let state = match role {
+                    Role::Client => State::Confirming,
+                    //= RENDEZVOUS-049
+                    Role::Server => State::Accepting,
+                };
+                self.set_state(handshake, state);
                 if let Some(h) = self.handshakes.at_mut(handshake) {
-                    h.state = match role {
-                        Role::Client => State::Confirming,
-                        //= RENDEZVOUS-049
-                        Role::Server => State::Accepting,
-                    };
                     h.deadline = None;
                 }
                 self.arm_handshake(handshake);
-                self.core.clc_out.push_back(&mut self.handshakes, handshake);
-                if role == Role::Client && !smcd && !self.reaches_peer(conn, handshake) {
-                    self.move_handshake(conn);
+                self.groups
+                    .data
+                    .core
+                    .clc_out
+                    .push_back(&mut self.handshakes, handshake);
+                if role == Role::Client && !smcd && !self.reaches_peer(conn) {
+                    self.groups.move_handshake(conn);
                 }
             }
         }
     }
 
     /// Whether the peer's RMB can be written over the link of a rendezvous.
-    fn reaches_peer(&self, conn: ConnIdx, handshake: HandshakeIdx) -> bool {
-        let link = self.connections.at(conn).map_or(Idx::NONE, |r| r.link);
+    fn reaches_peer(&self, conn: ConnIdx) -> bool {
+        let link = self
+            .groups
+            .data
+            .connections
+            .at(conn)
+            .map_or(Idx::NONE, |r| r.link);
         let (Some(link), Some(rmb)) = (
-            self.links.at(link),
-            self.remote_rmbs.at(self.remote_rmb_of(handshake)),
+            self.groups.data.links.at(link),
+            self.groups.remote_rmbs.at(self.groups.remote_rmb_of(conn)),
         ) else {
             return false;
         };
@@ -300,19 +328,21 @@ impl Engine<'_> {
     //= RENDEZVOUS-056
     //= V2-108
     fn prepared(&self, conn: ConnIdx, role: Role) -> Prepared {
-        let Some(record) = self.connections.at(conn) else {
+        let Some(record) = self.groups.data.connections.at(conn) else {
             return Prepared::NotYet;
         };
-        let (Some(group), Some(link)) = (self.groups.at(record.group), self.links.at(record.link))
-        else {
+        let (Some(group), Some(link)) = (
+            self.groups.groups.at(record.group),
+            self.groups.data.links.at(record.link),
+        ) else {
             return Prepared::No(DiagnosisCode::LINK_READY);
         };
         if group.is_ending() {
             return Prepared::No(DiagnosisCode::LINK_READY);
         }
         let (Some(rmb), Some(send)) = (
-            self.buffers.at(record.rmb.buffer),
-            self.buffers.at(record.send_buffer),
+            self.groups.buffers.at(record.rmb.buffer),
+            self.groups.buffers.at(record.send_buffer),
         ) else {
             return Prepared::No(DiagnosisCode::MEMORY);
         };
@@ -326,7 +356,7 @@ impl Engine<'_> {
         }
         let links = match record.first_contact {
             true => LinkSet::only(link.position),
-            false => self.active_links(record.group),
+            false => self.groups.active_links(record.group),
         };
         let buffers = rmb.is_registered_on(links) && send.is_registered_on(links);
         let path_up = match (record.first_contact, role) {
@@ -344,10 +374,12 @@ impl Engine<'_> {
 
     fn advance_forming(&mut self, conn: ConnIdx, handshake: HandshakeIdx) {
         let group = self
+            .groups
+            .data
             .connections
             .at(conn)
             .map_or(Idx::NONE, |record| record.group);
-        let Some(g) = self.groups.at(group) else {
+        let Some(g) = self.groups.groups.at(group) else {
             return;
         };
         match g.state {

@@ -8,7 +8,7 @@ use crate::endpoint::AnswerError;
 use crate::engine::Engine;
 use crate::event::CloseReason;
 use crate::id::{ConnIdx, GroupIdx, HandshakeIdx, Idx};
-use crate::link_group::{Formation, QpGoal, Role};
+use crate::link_group::{Formation, QpGoal, Role, peer_bucket};
 use crate::path::{LocalPath, Paths, Route};
 use crate::version::{Negotiated, SmcVersion};
 use crate::wire::clc::AcceptConfirm;
@@ -26,7 +26,7 @@ impl Engine<'_> {
         let Some(proposed) = proposed else {
             return Err(AnswerError::NotProposed);
         };
-        match version::choose(&self.core.config, proposed, paths) {
+        match version::choose(&self.groups.data.core.config, proposed, paths) {
             Ok(Choice::SmcR(negotiated)) => {
                 self.keep_choice(handshake, negotiated, paths.rnics);
                 self.choose_group(conn, handshake);
@@ -103,48 +103,72 @@ impl Engine<'_> {
             return self.choose_group_of_ism(conn, handshake);
         }
         match self.find_server_group(handshake) {
-            Some(group) if self.groups.at(group).is_some_and(|g| g.is_active()) => {
+            Some(group) if self.groups.groups.at(group).is_some_and(|g| g.is_active()) => {
                 //= RENDEZVOUS-037
-                let link = self.link_for_connection(group, Idx::NONE, &[]);
-                if let Some(h) = self.handshakes.at_mut(handshake) {
-                    h.state = State::Preparing;
-                }
+                let link = self.groups.link_for_connection(group, Idx::NONE, &[]);
+                self.set_state(handshake, State::Preparing);
                 //= RENDEZVOUS-036
                 //= RENDEZVOUS-035
                 self.join(link, conn, handshake);
             }
-            Some(group) => self.queue_on(group, handshake),
+            Some(group) => self.queue_on(group, conn, handshake),
             //= RENDEZVOUS-053
             //= RENDEZVOUS-057
             None => self.start_first_contact(handshake),
         }
     }
 
-    /// A group that is being formed is worth waiting for (AMB-40): one round trip
-    /// later this is a subsequent contact.
-    pub(super) fn queue_on(&mut self, group: GroupIdx, handshake: HandshakeIdx) {
-        let (now, timeouts) = (self.now(), self.core.config.timeouts);
-        if let Some(h) = self.handshakes.at_mut(handshake) {
-            let most = h.prepare_by(now, timeouts.control_command);
-            h.state = State::Queued;
-            h.queued_on = group;
-            h.deadline = Some(now.after(timeouts.llc_reply).min(most));
+    /// The group of a Proposal's client with room for one more connection, on the LAN
+    /// of a port that the embedder found in the client's subnet (AMB-08).
+    //= RENDEZVOUS-001
+    //= LINK-004
+    //= LINK-023
+    //= V2-210
+    //= V2-211
+    //= SEC-002
+    fn find_server_group(&mut self, handshake: HandshakeIdx) -> Option<GroupIdx> {
+        let h = self.handshakes.at(handshake)?;
+        let proposal = h.proposal()?;
+        let (peer_id, vlan) = (proposal.peer_id, h.options.vlan);
+        let version = h.agreed.terms.version;
+        let port = proposal.port(version);
+        let list = *self.groups.data.core.joinable.get(peer_bucket(peer_id))?;
+        let mut forming = None;
+        let mut next = list.first();
+        while let Some(index) = next {
+            self.groups.data.core.steps = self.groups.data.core.steps.wrapping_add(1);
+            if let Some(g) = self.groups.groups.at(index)
+                && g.peer_id == peer_id
+                && g.vlan == vlan
+                && g.terms.version == version
+                && self.groups.is_group_of(index, &h.paths, port)
+            {
+                if g.is_active() {
+                    return Some(index);
+                }
+                forming = forming.or(Some(index));
+            }
+            next = list.next(&mut self.groups.groups, index);
         }
-        if let Some(g) = self.groups.at_mut(group) {
-            g.queued.push_back(&mut self.handshakes, handshake);
-        }
-        self.arm_handshake(handshake);
+        forming
     }
 
-    /// Takes a handshake out of the queue of the group it waits for.
-    pub(crate) fn unqueue(&mut self, handshake: HandshakeIdx) {
-        let Some(h) = self.handshakes.at_mut(handshake) else {
-            return;
-        };
-        let group = core::mem::replace(&mut h.queued_on, Idx::NONE);
-        if let Some(g) = self.groups.at_mut(group) {
-            g.queued.remove(&mut self.handshakes, handshake);
+    /// A group that is being formed is worth waiting for (AMB-40): one round trip
+    /// later this is a subsequent contact.
+    pub(super) fn queue_on(&mut self, group: GroupIdx, conn: ConnIdx, handshake: HandshakeIdx) {
+        let (now, timeouts) = (self.now(), self.groups.data.core.config.timeouts);
+        if let Some(h) = self.handshakes.at_mut(handshake) {
+            let most = h.prepare_by(now, timeouts.control_command);
+            h.deadline = Some(now.after(timeouts.llc_reply).min(most));
         }
+        self.set_state(handshake, State::Queued);
+        if let Some(record) = self.groups.data.connections.at_mut(conn) {
+            record.contact.queued_on = group;
+        }
+        if let Some(g) = self.groups.groups.at_mut(group) {
+            g.queued.push_back(&mut self.groups.data.connections, conn);
+        }
+        self.arm_handshake(handshake);
     }
 
     //= RENDEZVOUS-009
@@ -158,33 +182,43 @@ impl Engine<'_> {
         {
             return self.start_ism_group(handshake, Role::Server, true);
         }
-        self.unqueue(handshake);
+        let Some(h) = self.handshakes.at_mut(handshake) else {
+            return;
+        };
+        let conn = h.conn;
+        self.groups.unqueue(conn);
         let Some(h) = self.handshakes.at_mut(handshake) else {
             return;
         };
         let (Some(path), Some(proposal)) = (h.paths.first().copied(), h.proposal()) else {
             return;
         };
-        let (conn, peer_id, vlan) = (h.conn, proposal.peer_id, h.options.vlan);
+        let (peer_id, vlan) = (proposal.peer_id, h.options.vlan);
         let terms = h.agreed.terms;
         let proposed = Some(proposal.port(terms.version));
-        h.state = State::Preparing;
         h.deadline = None;
+        self.set_state(handshake, State::Preparing);
         let formation = Formation::Preparing;
-        let Some(group) = self.new_group(Role::Server, peer_id, vlan, path, terms, formation)
+        let Some(group) =
+            self.groups
+                .new_group(Role::Server, peer_id, vlan, path, terms, formation)
         else {
             self.decline(handshake, DiagnosisCode::MEMORY, false);
             return;
         };
-        let link = self.groups.at(group).map_or(Idx::NONE, |g| g.first_link());
-        if let Some(g) = self.groups.at_mut(group) {
+        let link = self
+            .groups
+            .groups
+            .at(group)
+            .map_or(Idx::NONE, |g| g.first_link());
+        if let Some(g) = self.groups.groups.at_mut(group) {
             g.founder = conn;
             g.proposed = proposed;
         }
-        if let Some(record) = self.connections.at_mut(conn) {
+        if let Some(record) = self.groups.data.connections.at_mut(conn) {
             record.first_contact = true;
         }
-        self.offer_group(group);
+        self.groups.offer_group(group);
         self.join(link, conn, handshake);
     }
 
@@ -195,11 +229,11 @@ impl Engine<'_> {
         handshake: HandshakeIdx,
         confirm: &AcceptConfirm,
     ) {
-        let Some(record) = self.connections.at(conn) else {
+        let Some(record) = self.groups.data.connections.at(conn) else {
             return;
         };
         let (group, link, first_contact) = (record.group, record.link, record.first_contact);
-        let usable = self.groups.at(group).is_some_and(|g| !g.is_ending());
+        let usable = self.groups.groups.at(group).is_some_and(|g| !g.is_ending());
         let Some(h) = self.handshakes.at_mut(handshake) else {
             return;
         };
@@ -229,9 +263,7 @@ impl Engine<'_> {
         h.deadline = None;
         if first_contact {
             // From here on the client may decline as well, at the same time.
-            if let Some(h) = self.handshakes.at_mut(handshake) {
-                h.state = State::Forming;
-            }
+            self.set_state(handshake, State::Forming);
             //= CLC-052
             //= CLC-053
             if !usable {
@@ -242,7 +274,7 @@ impl Engine<'_> {
             if let Some(extension) = &extension {
                 match version::confirmed(terms, extension) {
                     Ok(terms) => {
-                        if let Some(g) = self.groups.at_mut(group) {
+                        if let Some(g) = self.groups.groups.at_mut(group) {
                             g.terms = terms;
                         }
                     }
@@ -261,7 +293,7 @@ impl Engine<'_> {
             //= RENDEZVOUS-020
             self.bind_link(link, &confirm, QpGoal::Rts);
             self.arm_handshake(handshake);
-            self.start_confirm_link(group);
+            self.groups.start_confirm_link(group);
         } else {
             self.on_subsequent_confirm(conn, handshake, &confirm);
         }

@@ -12,7 +12,13 @@ use crate::link_group::Role;
 impl Engine<'_> {
     /// FIN, RST or the failure of a connection's TCP connection.
     pub(crate) fn on_tcp(&mut self, index: ConnIdx, event: TcpEvent) {
-        let Some(phase) = self.connections.at(index).map(|record| record.phase) else {
+        let Some(phase) = self
+            .groups
+            .data
+            .connections
+            .at(index)
+            .map(|record| record.phase)
+        else {
             return;
         };
         match (phase, event) {
@@ -39,19 +45,20 @@ impl Engine<'_> {
             //= ABORT-010
             //= ABORT-016
             (Phase::Active, TcpEvent::PeerReset | TcpEvent::Failed) => {
-                if self.core.config.tcp_reset_aborts || self.is_given_up(index) {
-                    self.with_connection(index, |connection, now, config| {
-                        connection.on_tcp_reset(now, &config.connection);
-                    });
+                if self.groups.data.core.config.tcp_reset_aborts || self.is_given_up(index) {
+                    self.groups
+                        .with_connection(index, |connection, now, config| {
+                            connection.on_tcp_reset(now, &config.connection);
+                        });
                 }
             }
             // Of what begins like a Decline the rest will not come: it may well be one, and
             // an application loses nothing that TCP has not lost with the reset.
             //= CLC-064
             (Phase::Watching, TcpEvent::PeerReset | TcpEvent::Failed)
-                if self.connections.deadline(index).is_some() =>
+                if self.groups.data.connections.deadline(index).is_some() =>
             {
-                self.command_tcp(index, TcpCommand::Reset);
+                self.groups.data.command_tcp(index, TcpCommand::Reset);
                 self.stop_watching(index);
             }
             (Phase::Watching, _) => self.give_up_watching(index),
@@ -65,15 +72,19 @@ impl Engine<'_> {
     /// received from the peer over it.
     //= D-058
     fn is_given_up(&self, index: ConnIdx) -> bool {
-        self.connections.at(index).is_some_and(|record| {
-            let group = self.groups.at(record.group);
-            let confirmed = self.ism_peer_of(record.group).is_some()
-                || group.is_some_and(|group| group.role == Role::Client);
-            confirmed
-                && record
-                    .connection
-                    .as_ref()
-                    .is_some_and(|c| !c.has_received())
-        })
+        self.groups
+            .data
+            .connections
+            .at(index)
+            .is_some_and(|record| {
+                let group = self.groups.groups.at(record.group);
+                let confirmed = self.groups.ism_peer_of(record.group).is_some()
+                    || group.is_some_and(|group| group.role == Role::Client);
+                confirmed
+                    && record
+                        .connection
+                        .as_ref()
+                        .is_some_and(|c| !c.has_received())
+            })
     }
 }

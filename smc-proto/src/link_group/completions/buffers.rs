@@ -2,17 +2,18 @@
 
 use super::super::buffer::Control;
 use super::super::{LinkState, Memory};
+use super::UselessBuffer;
 use crate::command::BufferKind;
-use crate::engine::Engine;
 use crate::id::{BufferId, BufferIdx, GroupIdx, Idx, LinkId};
+use crate::link_group::Groups;
 use crate::wire::types::RToken;
 
-impl Engine<'_> {
+impl Groups<'_> {
     pub(crate) fn on_registered(&mut self, buffer: BufferId, link: LinkId, rtoken: RToken) {
         let (Some(index), Some(link)) = (self.live_buffer(buffer), self.live_link(link)) else {
             return;
         };
-        let Some(position) = self.links.at(link).map(|l| l.position) else {
+        let Some(position) = self.data.links.at(link).map(|l| l.position) else {
             return;
         };
         let Some(b) = self.buffers.at_mut(index) else {
@@ -45,14 +46,14 @@ impl Engine<'_> {
         if waiter.is_none() {
             self.wake_rendezvous(group);
         }
-        self.wake(waiter);
+        self.data.wake(waiter);
     }
 
     pub(crate) fn on_deregistered(&mut self, buffer: BufferId, link: LinkId) {
         let (Some(index), Some(link)) = (self.live_buffer(buffer), self.live_link(link)) else {
             return;
         };
-        let Some(position) = self.links.at(link).map(|l| l.position) else {
+        let Some(position) = self.data.links.at(link).map(|l| l.position) else {
             return;
         };
         if self
@@ -60,26 +61,26 @@ impl Engine<'_> {
             .at_mut(index)
             .is_some_and(|b| b.on_deregistered(position))
         {
-            if let Some(l) = self.links.at_mut(link) {
+            if let Some(l) = self.data.links.at_mut(link) {
                 l.registrations = l.registrations.saturating_sub(1);
             }
             self.schedule_buffer(index);
-            self.schedule_link(link);
+            self.data.schedule_link(link);
         }
     }
 
     /// The links of a group changed: buffers may have work, or need less of it.
     pub(crate) fn review_buffers(&mut self, group: GroupIdx) {
         let active = self.groups.at(group).is_some_and(|g| g.is_active());
-        self.each_buffer(group, |engine, index| {
-            engine.schedule_buffer(index);
+        self.each_buffer(group, |groups, index| {
+            groups.schedule_buffer(index);
             // One that lacked but a link that is gone can be given out again: all that wait
             // for one are woken below.
             if active {
-                engine.relist_buffer(index);
+                groups.relist_buffer(index);
             }
-            if engine.buffers.at(index).is_some_and(|b| b.waiter.is_some()) {
-                engine.on_buffer_changed(group, index);
+            if groups.buffers.at(index).is_some_and(|b| b.waiter.is_some()) {
+                groups.on_buffer_changed(group, index);
             }
         });
         self.wake_rendezvous(group);
@@ -87,16 +88,10 @@ impl Engine<'_> {
     }
 
     /// A control command of a buffer failed.
-    pub(crate) fn on_buffer_refused(&mut self, buffer: BufferId) {
-        let Some(index) = self.live_buffer(buffer) else {
-            return;
-        };
-        let Some(b) = self.buffers.at_mut(index) else {
-            return;
-        };
-        let Some(refused) = b.take_refused() else {
-            return;
-        };
+    pub(super) fn on_buffer_refused(&mut self, buffer: BufferId) -> Option<UselessBuffer> {
+        let index = self.live_buffer(buffer)?;
+        let b = self.buffers.at_mut(index)?;
+        let refused = b.take_refused()?;
         let (group, waiter) = (b.group, b.waiter);
         match refused {
             Control::Alloc => b.memory = Memory::Gone,
@@ -105,17 +100,17 @@ impl Engine<'_> {
             Control::Clear(element) => {
                 b.dirty.remove(element);
                 if b.users == 0 {
-                    self.buffers.set_deadline(index, Some(self.core.now));
+                    self.buffers.set_deadline(index, Some(self.data.core.now));
                 }
                 self.schedule_buffer(index);
-                return;
+                return None;
             }
             Control::Register(position) => {
                 self.end_registration(group, position);
                 if !self.needs_registration(group, position) {
                     self.schedule_buffer(index);
                     self.on_buffer_changed(group, index);
-                    return;
+                    return None;
                 }
             }
             // What cannot be taken back counts as gone; the buffer may be in use on
@@ -124,23 +119,29 @@ impl Engine<'_> {
                 b.forget_registration(position);
                 self.end_registration(group, position);
                 self.schedule_buffer(index);
-                return;
+                return None;
             }
             Control::Free => {
                 self.remove_buffer(index);
-                return;
+                return None;
             }
         }
         if let Some(b) = self.buffers.at_mut(index) {
             b.retired = true;
         }
         self.list_spare(index);
-        // The waiter leaves first, so that its element comes back.
         self.wake_rendezvous(group);
-        self.wake(waiter);
-        self.run_wakes();
-        self.drop_absent_buffer(index);
-        self.schedule_buffer(index);
+        self.data.wake(waiter);
+        Some(UselessBuffer {
+            group,
+            buffer: index,
+        })
+    }
+
+    /// A buffer is of no use, and the connection that waited for it knows.
+    pub(crate) fn drop_useless(&mut self, UselessBuffer { group, buffer }: UselessBuffer) {
+        self.drop_absent_buffer(buffer);
+        self.schedule_buffer(buffer);
         self.on_addition_progress(group);
     }
 
@@ -152,7 +153,7 @@ impl Engine<'_> {
             .get(usize::from(position))
             .copied()
             .unwrap_or(Idx::NONE);
-        match self.links.at(link).map(|l| l.link_state) {
+        match self.data.links.at(link).map(|l| l.link_state) {
             Some(LinkState::Offered | LinkState::Adding) if self.addition(group).link == link => {
                 self.lose_addition(group);
                 false
@@ -169,9 +170,9 @@ impl Engine<'_> {
             .get(usize::from(position))
             .copied()
             .unwrap_or(Idx::NONE);
-        if let Some(l) = self.links.at_mut(link) {
+        if let Some(l) = self.data.links.at_mut(link) {
             l.registrations = l.registrations.saturating_sub(1);
         }
-        self.schedule_link(link);
+        self.data.schedule_link(link);
     }
 }

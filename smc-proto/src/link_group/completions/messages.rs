@@ -3,9 +3,10 @@
 use super::super::{Link, SendKind};
 use crate::connection::{CdcOutcome, NotifyRecord};
 use crate::connection_record::{ConnectionRecord, Pending, Phase};
+use crate::core::Core;
 use crate::data_path::{DataPath, Deferred};
-use crate::engine::{Core, Engine};
 use crate::id::{ConnIdx, GroupIdx, Idx, LinkId, LinkIdx, WrId};
+use crate::link_group::Groups;
 use crate::planted::PlantedBug;
 use crate::slots::Pool;
 use crate::stats::{Statistics, count};
@@ -206,34 +207,29 @@ fn count_outcome(statistics: &mut Statistics, outcome: CdcOutcome) {
     }
 }
 
-impl Engine<'_> {
+impl Groups<'_> {
     /// Gives a CDC message that was kept to its connection; the caller draws the
     /// consequences.
     pub(crate) fn apply_cdc(&mut self, conn: ConnIdx, cdc: &Cdc) {
-        let record = self.connections.at_mut(conn);
+        let record = self.data.connections.at_mut(conn);
         if let Some(connection) = record.and_then(|record| record.connection.as_mut()) {
-            let core = &mut *self.core;
+            let core = &mut *self.data.core;
             let outcome = connection.on_cdc(core.now, &core.config.connection, cdc);
             count_outcome(&mut core.statistics, outcome);
         }
     }
 
     /// Does what the data path left of a message received.
-    pub(crate) fn finish_received(&mut self, deferred: Deferred, payload: &[u8]) {
-        match (deferred, Cdc::parse(payload)) {
-            (Deferred::Llc(link), _) => self.on_llc(link, payload),
-            (Deferred::Violation(link), _) => self.violation(link),
-            (Deferred::Early(handshake), Ok(cdc)) => {
-                if let Some(h) = self.handshakes.at_mut(handshake) {
-                    h.keep_early(&cdc);
-                }
-            }
+    pub(super) fn finish_received(&mut self, deferred: Deferred, payload: &[u8]) {
+        match deferred {
+            Deferred::Llc(link) => self.on_llc(link, payload),
+            Deferred::Violation(link) => self.violation(link),
             _ => self.execute(deferred),
         }
     }
 
     /// Does what the data path left of a SEND that completed.
-    pub(crate) fn finish_sent(&mut self, deferred: Deferred, wr_id: WrId) {
+    pub(super) fn finish_sent(&mut self, deferred: Deferred, wr_id: WrId) {
         match deferred {
             Deferred::Sends(link) => self.on_sent(link, wr_id),
             _ => self.execute(deferred),
@@ -243,13 +239,16 @@ impl Engine<'_> {
     /// A SEND completed, and with it all before it on its link.
     fn on_sent(&mut self, link: LinkIdx, wr_id: WrId) {
         if !self
+            .data
             .links
             .at(link)
             .is_some_and(|l| l.in_flight.contains(wr_id.0))
         {
             return;
         }
-        while let Some((number, kind)) = self.links.at_mut(link).and_then(|l| l.in_flight.pop()) {
+        while let Some((number, kind)) =
+            self.data.links.at_mut(link).and_then(|l| l.in_flight.pop())
+        {
             self.step();
             match kind {
                 SendKind::Notify {
@@ -257,16 +256,16 @@ impl Engine<'_> {
                     generation,
                     record,
                 } => {
-                    let deferred = self.data_path().on_notify_sent(index, generation, record);
+                    let deferred = self.data.on_notify_sent(index, generation, record);
                     self.execute(deferred);
                 }
                 SendKind::Request => self.on_request_sent(link),
                 SendKind::Llc => {
-                    let group = self.links.at(link).map_or(Idx::NONE, |l| l.group);
+                    let group = self.data.links.at(link).map_or(Idx::NONE, |l| l.group);
                     self.on_llc_sent(group, link);
                 }
                 SendKind::Large { reply } => {
-                    let group = self.links.at(link).map_or(Idx::NONE, |l| l.group);
+                    let group = self.data.links.at(link).map_or(Idx::NONE, |l| l.group);
                     if reply {
                         self.on_llc_sent(group, link);
                     } else {
@@ -280,6 +279,6 @@ impl Engine<'_> {
             }
         }
         self.close_if_drained(link);
-        self.schedule_link(link);
+        self.data.schedule_link(link);
     }
 }

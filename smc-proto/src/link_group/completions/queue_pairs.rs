@@ -3,14 +3,14 @@
 use super::super::{Fallback, QpGoal, QpState};
 use crate::completion::LinkFailure;
 use crate::connection::FatalCause;
-use crate::engine::Engine;
 use crate::event::CloseReason;
 use crate::id::{ConnId, GroupIdx, Idx, LinkId, LinkIdx};
+use crate::link_group::Groups;
 use crate::wire::types::{DeleteLinkReason, DiagnosisCode};
 
-impl Engine<'_> {
+impl Groups<'_> {
     pub(crate) fn set_qp_state(&mut self, index: LinkIdx, state: QpState) {
-        if let Some(l) = self.links.at_mut(index) {
+        if let Some(l) = self.data.links.at_mut(index) {
             l.pending = None;
             l.state = state;
         }
@@ -21,8 +21,8 @@ impl Engine<'_> {
             return;
         };
         self.set_qp_state(index, state);
-        self.schedule_link(index);
-        let Some(group) = self.links.at(index).map(|l| l.group) else {
+        self.data.schedule_link(index);
+        let Some(group) = self.data.links.at(index).map(|l| l.group) else {
             return;
         };
         if self
@@ -37,20 +37,20 @@ impl Engine<'_> {
             self.schedule_group_buffers(group);
         }
         let founder = self.groups.at(group).map_or(Idx::NONE, |g| g.founder);
-        self.wake(founder);
+        self.data.wake(founder);
         self.on_formation_progress(group);
         self.on_addition_progress(group);
     }
 
     pub(crate) fn schedule_group_buffers(&mut self, group: GroupIdx) {
-        self.each_buffer(group, |engine, index| {
-            engine.schedule_buffer(index);
+        self.each_buffer(group, |groups, index| {
+            groups.schedule_buffer(index);
         });
     }
 
     pub(crate) fn on_destroyed(&mut self, index: LinkIdx) {
-        let group = self.links.at(index).map_or(Idx::NONE, |l| l.group);
-        if let Some(l) = self.links.at_mut(index) {
+        let group = self.data.links.at(index).map_or(Idx::NONE, |l| l.group);
+        if let Some(l) = self.data.links.at_mut(index) {
             l.state = QpState::Absent;
             l.pending = None;
             l.goal = QpGoal::Gone;
@@ -64,7 +64,7 @@ impl Engine<'_> {
         let Some(index) = self.live_link(link) else {
             return;
         };
-        let Some(l) = self.links.at_mut(index) else {
+        let Some(l) = self.data.links.at_mut(index) else {
             return;
         };
         let (group, goal) = (l.group, l.goal);
@@ -82,7 +82,9 @@ impl Engine<'_> {
                 self.retire_buffers_if_drained(group);
             }
             // The queue pair exists and still has to be drained.
-            Some(QpState::Rtr | QpState::Rts) if goal == QpGoal::Gone => self.schedule_link(index),
+            Some(QpState::Rtr | QpState::Rts) if goal == QpGoal::Gone => {
+                self.data.schedule_link(index)
+            }
             Some(QpState::Init | QpState::Rtr | QpState::Rts) => self.fail_link(
                 index,
                 DeleteLinkReason::LOST_PATH,
@@ -108,7 +110,7 @@ impl Engine<'_> {
             return;
         };
         if cause == LinkFailure::RemoteAccess
-            && let Some(conn) = conn.and_then(|id| self.live_conn(id))
+            && let Some(conn) = conn.and_then(|id| self.data.live_conn(id))
         {
             self.with_connection(conn, |connection, now, config| {
                 connection.on_fatal(now, &config.connection, FatalCause::AccessRefused);

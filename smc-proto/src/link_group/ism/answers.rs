@@ -1,22 +1,35 @@
 //! What an ISM device answers and reports.
 
 use super::super::buffer::{Agreement, Control};
-use super::super::{Buffer, Memory};
+use super::super::{Buffer, Memory, UselessBuffer};
 use super::{IsmBuffer, same_device};
 use crate::completion::IsmCompletion;
 use crate::connection::CdcOutcome;
 use crate::connection_record::Phase;
-use crate::engine::Engine;
-use crate::id::{BufferId, BufferIdx, Idx};
+use crate::id::{BufferId, BufferIdx, HandshakeIdx, Idx};
+use crate::link_group::Groups;
 use crate::planted::PlantedBug;
 use crate::stats::count;
 use crate::wire::cdc_ism::{CDC_ISM_LENGTH, CdcIsm, CdcIsmError, Endianness};
 use crate::wire::types::DmbToken;
 
-impl Engine<'_> {
-    pub(crate) fn on_ism(&mut self, completion: &IsmCompletion) {
+/// What a report of an ISM device leaves to the rendezvous.
+#[derive(Clone, Copy, Debug)]
+#[must_use]
+pub(crate) enum IsmFollowUp {
+    /// Everything is done.
+    Nothing,
+    /// A message for a connection in rendezvous, with this handshake.
+    Early(HandshakeIdx, CdcIsm),
+    /// A buffer could not be had.
+    Useless(UselessBuffer),
+}
+
+impl Groups<'_> {
+    /// What an ISM device reports: what of it is left to the rendezvous.
+    pub(crate) fn on_ism(&mut self, completion: &IsmCompletion) -> IsmFollowUp {
         match *completion {
-            IsmCompletion::Signalled { buffer, cdc } => self.on_signalled(buffer, &cdc),
+            IsmCompletion::Signalled { buffer, cdc } => return self.on_signalled(buffer, &cdc),
             IsmCompletion::DmbRegistered { buffer, token } => {
                 self.on_memory(buffer, Some(token));
             }
@@ -37,11 +50,15 @@ impl Engine<'_> {
                     self.remove_buffer(index);
                 }
             }
-            IsmCompletion::Refused { buffer } => self.on_ism_refused(buffer),
-            IsmCompletion::MoveFailed { .. } if self.planted(PlantedBug::IgnoreFailedMove) => {}
+            IsmCompletion::Refused { buffer } => {
+                let useless = self.on_ism_refused(buffer);
+                return useless.map_or(IsmFollowUp::Nothing, IsmFollowUp::Useless);
+            }
+            IsmCompletion::MoveFailed { .. }
+                if self.data.core.planted(PlantedBug::IgnoreFailedMove) => {}
             //= D-053
             IsmCompletion::MoveFailed { conn } => {
-                if let Some(index) = self.live_conn(conn) {
+                if let Some(index) = self.data.live_conn(conn) {
                     self.lose_if_lent(index);
                     self.with_connection(index, |connection, now, config| {
                         connection.on_move_failed(now, &config.connection);
@@ -70,6 +87,7 @@ impl Engine<'_> {
                 info,
             } => self.on_ism_event(device, peer, code, info),
         }
+        IsmFollowUp::Nothing
     }
 
     /// The peer took the DMB back that a connection writes to, or is to write to.
@@ -85,14 +103,14 @@ impl Engine<'_> {
         let Some(group) = self.buffers.at(index).filter(bound).map(|b| b.group) else {
             return;
         };
-        let writes = |engine: &mut Self, conn| {
-            let record = engine.connections.at(conn);
+        let writes = |groups: &mut Self, conn| {
+            let record = groups.data.connections.at(conn);
             record.is_some_and(|record| record.send_buffer == index)
         };
         let Some(conn) = self.find_member(group, writes) else {
             return;
         };
-        if self.connections.at(conn).map(|record| record.phase) == Some(Phase::Active) {
+        if self.data.connections.at(conn).map(|record| record.phase) == Some(Phase::Active) {
             self.lose_if_lent(conn);
             self.with_connection(conn, |connection, now, config| {
                 connection.on_peer_withdrew(now, &config.connection);
@@ -100,7 +118,7 @@ impl Engine<'_> {
         } else if let Some(b) = self.buffers.at_mut(index) {
             // The rendezvous finds that it has nothing to write to.
             b.retired = true;
-            self.wake(conn);
+            self.data.wake(conn);
         }
     }
 
@@ -193,19 +211,14 @@ impl Engine<'_> {
         let waiter = core::mem::replace(&mut b.waiter, Idx::NONE);
         self.schedule_buffer(index);
         self.list_spare(index);
-        self.wake(waiter);
+        self.data.wake(waiter);
     }
 
-    fn on_ism_refused(&mut self, buffer: BufferId) {
-        let Some(index) = self.live_buffer(buffer) else {
-            return;
-        };
-        let Some(b) = self.buffers.at_mut(index).filter(|b| b.ism.is_some()) else {
-            return;
-        };
-        let Some(refused) = b.take_refused() else {
-            return;
-        };
+    fn on_ism_refused(&mut self, buffer: BufferId) -> Option<UselessBuffer> {
+        let index = self.live_buffer(buffer)?;
+        let b = self.buffers.at_mut(index).filter(|b| b.ism.is_some())?;
+        let refused = b.take_refused()?;
+        let group = b.group;
         match refused {
             // It can have no other use; without users it goes.
             Control::Clear(element) => {
@@ -225,54 +238,55 @@ impl Engine<'_> {
                 b.retired = true;
                 let waiter = core::mem::replace(&mut b.waiter, Idx::NONE);
                 self.list_spare(index);
-                // The waiter leaves first, so that its element comes back.
-                self.wake(waiter);
-                self.run_wakes();
-                self.drop_absent_buffer(index);
-                self.schedule_buffer(index);
+                self.data.wake(waiter);
+                return Some(UselessBuffer {
+                    group,
+                    buffer: index,
+                });
             }
         }
+        None
     }
 
     /// A DMB of this side was signalled.
     //= D-043
-    fn on_signalled(&mut self, buffer: BufferId, bytes: &[u8; CDC_ISM_LENGTH]) {
+    fn on_signalled(&mut self, buffer: BufferId, bytes: &[u8; CDC_ISM_LENGTH]) -> IsmFollowUp {
         let Some(index) = self.owner_of(buffer) else {
-            count(&mut self.core.statistics.cdc_unknown);
-            return;
+            count(&mut self.data.core.statistics.cdc_unknown);
+            return IsmFollowUp::Nothing;
         };
-        let loses = self.planted(PlantedBug::LoseSignal);
-        let Some(record) = self.connections.at_mut(index) else {
-            return;
+        let loses = self.data.core.planted(PlantedBug::LoseSignal);
+        let Some(record) = self.data.connections.at_mut(index) else {
+            return IsmFollowUp::Nothing;
         };
         let head = CdcIsm::parse(bytes, Endianness::NATIVE);
         let handshake = match record.phase {
             Phase::Active => None,
             Phase::Rendezvous(handshake) => Some(handshake),
             _ => {
-                count(&mut self.core.statistics.cdc_unknown);
-                return;
+                count(&mut self.data.core.statistics.cdc_unknown);
+                return IsmFollowUp::Nothing;
             }
         };
         // The data outran the Confirm. (Anything else than a message is judged with the
         // next signal.)
         if let Some(handshake) = handshake {
-            if let (Some(h), Ok(cdc)) = (self.handshakes.at_mut(handshake), head) {
-                h.keep_early_ism(&cdc);
-            }
-            return;
+            return match head {
+                Ok(cdc) => IsmFollowUp::Early(handshake, cdc),
+                Err(_) => IsmFollowUp::Nothing,
+            };
         }
         let Some(connection) = record.connection.as_mut() else {
-            return;
+            return IsmFollowUp::Nothing;
         };
-        let (now, config) = (self.core.now, &self.core.config.connection);
+        let (now, config) = (self.data.core.now, &self.data.core.config.connection);
         let outcome = match head {
-            Ok(cdc) if loses && !cdc.connection_flags.is_empty() => return,
+            Ok(cdc) if loses && !cdc.connection_flags.is_empty() => return IsmFollowUp::Nothing,
             Ok(cdc) => connection.on_cdc_ism(now, config, &cdc),
-            Err(CdcIsmError::NotWritten) => return,
+            Err(CdcIsmError::NotWritten) => return IsmFollowUp::Nothing,
             Err(_) => connection.on_foreign_head(now, config),
         };
-        let statistics = &mut self.core.statistics;
+        let statistics = &mut self.data.core.statistics;
         match outcome {
             CdcOutcome::Misbehaved(_) => count(&mut statistics.violations),
             CdcOutcome::BackwardCursor => {
@@ -282,5 +296,6 @@ impl Engine<'_> {
             _ => count(&mut statistics.cdc_received),
         }
         self.after_connection(index);
+        IsmFollowUp::Nothing
     }
 }

@@ -6,8 +6,8 @@ use super::super::buffer::{Control, Registrable};
 use super::super::{Buffer, Memory};
 use crate::command::{BufferKind, IsmCommand};
 use crate::connection::{CloseCause, Connection};
-use crate::engine::Engine;
 use crate::id::{BufferId, BufferIdx, ConnIdx, Idx};
+use crate::link_group::Groups;
 use crate::planted::PlantedBug;
 use crate::time::Duration;
 use crate::wire::types::DmbToken;
@@ -143,7 +143,7 @@ impl Buffer {
     }
 }
 
-impl Engine<'_> {
+impl Groups<'_> {
     /// The next control command of a buffer, for its ISM device.
     pub(super) fn next_dmb_command(&mut self, index: BufferIdx) -> Option<IsmCommand> {
         let buffer = self.buffer_id(index);
@@ -193,6 +193,7 @@ impl Engine<'_> {
     /// Binds the send buffer of a connection to the peer's DMB; whether it has one.
     pub(crate) fn bind_send_buffer(&mut self, conn: ConnIdx, dmb: PeerDmb) -> bool {
         let index = self
+            .data
             .connections
             .at(conn)
             .map_or(Idx::NONE, |record| record.send_buffer);
@@ -225,11 +226,11 @@ impl Engine<'_> {
     /// write to is not used again.
     //= D-057
     pub(crate) fn take_back_ism(&mut self, conn: ConnIdx, index: BufferIdx) {
-        let record = self.connections.at(conn);
+        let record = self.data.connections.at(conn);
         let connection = record.and_then(|record| record.connection.as_ref());
         let graceful = connection.and_then(Connection::cause) == Some(CloseCause::Orderly);
         let is_finished = connection.is_some_and(Connection::is_peer_finished);
-        let keeps = self.planted(PlantedBug::ReuseDmb);
+        let keeps = self.data.core.planted(PlantedBug::ReuseDmb);
         let is_enough = graceful && self.has_spare_dmbs(index);
         let Some(b) = self.buffers.at_mut(index) else {
             return;
@@ -285,6 +286,6 @@ impl Engine<'_> {
 
     /// The connection that has a DMB.
     pub(super) fn owner_of(&self, buffer: BufferId) -> Option<ConnIdx> {
-        super::owner_of(&self.buffers, &self.connections, buffer)
+        super::owner_of(&self.buffers, &self.data.connections, buffer)
     }
 }

@@ -4,9 +4,9 @@ use super::super::{Fallback, GroupKind, LinkGroup};
 use super::{IsmPeer, Lower, same_device};
 use crate::command::{ISM_VLAN_V2, IsmCommand};
 use crate::config::MAX_DEVICES;
-use crate::engine::Engine;
 use crate::event::CloseReason;
 use crate::id::{DeviceId, GroupIdx};
+use crate::link_group::Groups;
 use crate::wire::cdc_ism::Endianness;
 use crate::wire::ism_event::{ANY_VLAN, EventInfo, SHUTDOWN, TEST};
 use crate::wire::types::IsmGid;
@@ -14,7 +14,7 @@ use crate::wire::types::IsmGid;
 /// An answer that a peer's device gets next.
 pub(crate) type Answer = Option<(IsmGid, u64)>;
 
-impl Engine<'_> {
+impl Groups<'_> {
     /// A peer sent a software event. Whatever it is not, is nothing to us.
     //= D-054
     pub(super) fn on_ism_event(&mut self, device: DeviceId, peer: IsmGid, code: u32, bits: u64) {
@@ -32,7 +32,7 @@ impl Engine<'_> {
                     ..info
                 };
                 // Who asks again before this left gets one answer for both.
-                if let Some(answer) = self.core.ism_answers.get_mut(usize::from(device.0)) {
+                if let Some(answer) = self.data.core.ism_answers.get_mut(usize::from(device.0)) {
                     *answer = Some((peer, response.bits(Endianness::NATIVE)));
                 }
             }
@@ -42,7 +42,7 @@ impl Engine<'_> {
 
     /// The answer that a device has to send.
     pub(super) fn next_answer(&mut self, device: DeviceId) -> Option<IsmCommand> {
-        let answer = self.core.ism_answers.get_mut(usize::from(device.0))?;
+        let answer = self.data.core.ism_answers.get_mut(usize::from(device.0))?;
         let (peer, info) = answer.take()?;
         Some(IsmCommand::SignalEvent {
             peer,
@@ -78,7 +78,7 @@ impl Engine<'_> {
                 && self.groups.at(other).is_some_and(|g| !g.is_ending())
         });
         let link = self.groups.at(group).map(LinkGroup::first_link);
-        if let Some(l) = link.and_then(|link| self.links.at_mut(link)) {
+        if let Some(l) = link.and_then(|link| self.data.links.at_mut(link)) {
             l.lower = Lower::Ism {
                 farewell: active && alone,
             };

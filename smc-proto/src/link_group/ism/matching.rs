@@ -4,19 +4,19 @@ use super::super::{
     Formation, GroupKind, GroupState, Link, LinkGroup, LinkState, QpGoal, QpState, Role,
 };
 use super::{IsmPeer, Lower, ism_slot};
-use crate::engine::Engine;
 use crate::id::{GroupIdx, LanId};
+use crate::link_group::Groups;
 use crate::path::{LocalPath, RoceVersion, Route};
 use crate::version::Terms;
 use crate::wire::types::{Gid, LinkUserId, Mac, Mtu, PeerId, Psn};
 
-impl Engine<'_> {
+impl Groups<'_> {
     /// The group of a path, one that carries connections rather than one that is being
     /// formed. Who founded it does not matter.
     //= D-034
     //= D-035
     pub(crate) fn find_ism_group(&mut self, ism_peer: IsmPeer) -> Option<GroupIdx> {
-        let list = *self.core.joinable.get(ism_peer.bucket())?;
+        let list = *self.data.core.joinable.get(ism_peer.bucket())?;
         let mut forming = None;
         let mut next = list.first();
         while let Some(index) = next {
@@ -65,11 +65,18 @@ impl Engine<'_> {
         group.kind = GroupKind::SmcD(ism_peer);
         group.ring_base = 0;
         let (group, _) = self.groups.insert(group)?;
-        let mut link = Link::new(group, 0, path, Psn::new(0), LinkUserId(0), self.core.now);
+        let mut link = Link::new(
+            group,
+            0,
+            path,
+            Psn::new(0),
+            LinkUserId(0),
+            self.data.core.now,
+        );
         link.lower = Lower::Ism { farewell: false };
         link.link_state = LinkState::Active;
         (link.state, link.goal) = (QpState::Rts, QpGoal::Rts);
-        let Some((link, _)) = self.links.insert(link) else {
+        let Some((link, _)) = self.data.links.insert(link) else {
             self.groups.remove(group);
             return None;
         };

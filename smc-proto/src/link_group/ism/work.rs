@@ -5,12 +5,12 @@ use super::{Lower, ism_slot};
 use crate::command::{IsmCommand, RdmaCommand};
 use crate::config::MAX_DEVICES;
 use crate::connection::Connection;
-use crate::engine::Engine;
 use crate::id::{DeviceId, LinkIdx};
+use crate::link_group::Groups;
 use crate::wire::cdc::Cdc;
 use crate::wire::cdc_ism::{CdcIsm, Endianness};
 
-impl Engine<'_> {
+impl Groups<'_> {
     /// The next command for an ISM device, derived from the state of its groups and
     /// buffers; `None` if there is nothing to do.
     pub(crate) fn next_ism(&mut self, device: DeviceId) -> Option<IsmCommand> {
@@ -21,23 +21,23 @@ impl Engine<'_> {
             return Some(answer);
         }
         let slot = usize::from(ism_slot(device).0);
-        while let Some(buffer) = self.core.devices.get(slot)?.buffers.first() {
+        while let Some(buffer) = self.data.core.devices.get(slot)?.buffers.first() {
             if let Some(command) = self.next_dmb_command(buffer) {
                 return Some(command);
             }
             self.unlist_buffer(buffer);
         }
-        while let Some(link) = self.core.devices.get(slot)?.links.first() {
+        while let Some(link) = self.data.core.devices.get(slot)?.links.first() {
             if let Some(command) = self.next_ism_command(link) {
                 return Some(command);
             }
-            self.unlist_link(link);
+            self.data.unlist_link(link);
         }
         None
     }
 
     fn next_ism_command(&mut self, link: LinkIdx) -> Option<IsmCommand> {
-        let l = self.links.at(link)?;
+        let l = self.data.links.at(link)?;
         if l.state == QpState::Drained {
             let ism_peer = self.ism_peer_of(l.group)?;
             let farewell = l.lower == Lower::Ism { farewell: true };
@@ -55,10 +55,11 @@ impl Engine<'_> {
     /// belong already, then the message.
     //= D-045
     fn next_step(&mut self, link: LinkIdx) -> Option<IsmCommand> {
-        let state = self.links.at_mut(link)?;
+        let state = self.data.links.at_mut(link)?;
         let open = state.transmit.as_mut()?;
         let conn = open.conn();
         let in_place = self
+            .data
             .connections
             .at(conn.index)
             .and_then(|record| record.connection.as_ref())
@@ -83,7 +84,7 @@ impl Engine<'_> {
         state.transmit = None;
         let sent = state.in_flight.pop();
         let wanted = state.wants_device();
-        self.data_path().rotate_link(link, wanted, goes_on);
+        self.data.rotate_link(link, wanted, goes_on);
         // A command that was taken is executed before the next call.
         if let Some((
             _,
@@ -93,7 +94,7 @@ impl Engine<'_> {
                 record,
             },
         )) = sent
-            && self.connections.is_live(index, generation)
+            && self.data.connections.is_live(index, generation)
         {
             self.with_connection(index, |connection, now, config| {
                 connection.on_signalled(now, &config.connection, record);

@@ -28,9 +28,9 @@ pub(crate) use wish::AddWish;
 
 use core::hash::{Hash, Hasher};
 
-use crate::engine::Engine;
 use crate::fingerprint::until;
 use crate::id::{BufferIdx, GroupIdx, Idx, LinkIdx};
+use crate::link_group::Groups;
 use crate::time::{Duration, Instant};
 use crate::wire::llc::LlcMessage;
 
@@ -112,7 +112,7 @@ impl Addition {
     }
 }
 
-impl Engine<'_> {
+impl Groups<'_> {
     pub(crate) fn addition(&self, group: GroupIdx) -> Addition {
         self.groups.at(group).map_or(Addition::IDLE, |g| g.addition)
     }
@@ -154,7 +154,7 @@ impl Engine<'_> {
     /// A queue pair or a buffer of a group changed: the addition may go on.
     pub(crate) fn on_addition_progress(&mut self, group: GroupIdx) {
         let addition = self.addition(group);
-        let Some(link) = self.links.at(addition.link) else {
+        let Some(link) = self.data.links.at(addition.link) else {
             return;
         };
         let (state, usable) = (link.state, link.is_usable());

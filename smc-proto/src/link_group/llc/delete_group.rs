@@ -3,13 +3,13 @@
 use super::super::link_state::{DeletionProgress, LinkState};
 use super::super::{Fallback, GroupState, Role, SendKind};
 use super::{Flow, Formation};
-use crate::engine::Engine;
 use crate::event::CloseReason;
 use crate::id::{GroupIdx, Idx, LinkIdx};
+use crate::link_group::Groups;
 use crate::wire::llc::{DeleteLink, DeleteLinkFlags, LlcMessage};
 use crate::wire::types::{DeleteLinkReason, LinkNumber};
 
-impl Engine<'_> {
+impl Groups<'_> {
     /// Ends a group in order: the server sends DELETE LINK, and frees its end once that left and
     /// the client has answered, the client asks the server to (LINK-032, LINK-034).
     //= LINK-034
@@ -57,7 +57,7 @@ impl Engine<'_> {
     /// Whether the server has announced that the group ends, and may free its end. Of a group without
     /// connections it waits for the client first, which sends it, too.
     pub(super) fn bid_farewell(&mut self, group: GroupIdx) {
-        let wait = self.core.config.timeouts.group_farewell;
+        let wait = self.data.core.config.timeouts.group_farewell;
         let until = self.now().after(wait);
         match self.groups.at_mut(group) {
             Some(g) if g.members.is_empty() && !wait.is_zero() => {
@@ -80,7 +80,10 @@ impl Engine<'_> {
         else {
             return false;
         };
-        self.links.at(via_link).is_some_and(|l| l.request.is_none())
+        self.data
+            .links
+            .at(via_link)
+            .is_some_and(|l| l.request.is_none())
     }
 
     pub(super) fn set_group_flow(&mut self, group: GroupIdx, flow: Flow) {
@@ -103,7 +106,7 @@ impl Engine<'_> {
             return;
         }
         self.answer_delete_link(link, request, request.reason);
-        let deadline = self.now().after(self.core.config.timeouts.llc_reply);
+        let deadline = self.now().after(self.data.core.config.timeouts.llc_reply);
         if let Some(g) = self.groups.at_mut(group) {
             g.flow = Flow::DeleteGroup {
                 all: false,
@@ -171,7 +174,7 @@ impl Engine<'_> {
             return;
         };
         let answered = g.role == Role::Client;
-        let pending = self.links.at(via_link).is_some_and(|l| {
+        let pending = self.data.links.at(via_link).is_some_and(|l| {
             !l.replies.is_empty() || l.in_flight.iter().any(|kind| kind == SendKind::Llc)
         });
         if answered && !pending {
@@ -182,7 +185,7 @@ impl Engine<'_> {
     /// Ends all talk about the links of a group that ends.
     pub(crate) fn conclude_all(&mut self, group: GroupIdx) {
         for index in self.links_of(group) {
-            if let Some(l) = self.links.at_mut(index) {
+            if let Some(l) = self.data.links.at_mut(index) {
                 l.link_state =
                     LinkState::failed(DeleteLinkReason::PROGRAM, DeletionProgress::Agreed);
                 self.arm_link(index);

@@ -3,13 +3,13 @@
 use super::super::link_state::{DeletionProgress, LinkState};
 use super::super::{Fallback, GroupState, Role};
 use super::Flow;
-use crate::engine::Engine;
 use crate::event::CloseReason;
 use crate::id::{GroupIdx, Idx, LinkIdx};
+use crate::link_group::Groups;
 use crate::wire::llc::{DeleteLink, DeleteLinkFlags, LlcMessage};
 use crate::wire::types::DeleteLinkReason;
 
-impl Engine<'_> {
+impl Groups<'_> {
     pub(super) fn on_delete_link(&mut self, group: GroupIdx, link: LinkIdx, request: &DeleteLink) {
         let Some(g) = self.groups.at(group) else {
             return;
@@ -51,7 +51,7 @@ impl Engine<'_> {
     //= LLCSER-019
     fn on_server_delete_link(&mut self, group: GroupIdx, link: LinkIdx, request: &DeleteLink) {
         let addition = self.addition(group);
-        let added = self.links.at(addition.link).map(|l| l.number);
+        let added = self.data.links.at(addition.link).map(|l| l.number);
         if added == Some(request.link) {
             // The server gave up on the link it was adding.
             self.answer_delete_link(link, request, DeleteLinkReason::LOST_PATH);
@@ -59,9 +59,10 @@ impl Engine<'_> {
             return;
         }
         let target = self.link_by_number(group, request.link);
-        let Some(link_state) = self.links.at(target).map(|l| l.link_state) else {
+        let Some(link_state) = self.data.links.at(target).map(|l| l.link_state) else {
             let first = self.groups.at(group).map_or(Idx::NONE, |g| g.first_link());
             if self
+                .data
                 .links
                 .at(first)
                 .is_some_and(|l| l.number == request.link)
@@ -111,7 +112,7 @@ impl Engine<'_> {
             }
             return;
         }
-        if let Some(l) = self.links.at_mut(target)
+        if let Some(l) = self.data.links.at_mut(target)
             && let LinkState::Leaving(removal) = &mut l.link_state
         {
             removal.reason = request.reason;
@@ -123,7 +124,7 @@ impl Engine<'_> {
 
     /// Gives the answer that a client owes for a link.
     pub(crate) fn reply_when_drained(&mut self, target: LinkIdx, via_link: LinkIdx) {
-        let Some(l) = self.links.at(target) else {
+        let Some(l) = self.data.links.at(target) else {
             return;
         };
         let (number, removal) = (l.number, l.link_state.removal());
@@ -149,6 +150,7 @@ impl Engine<'_> {
     fn on_client_delete_link(&mut self, group: GroupIdx, link: LinkIdx, request: &DeleteLink) {
         let addition = self.addition(group);
         if self
+            .data
             .links
             .at(addition.link)
             .is_some_and(|l| l.number == request.link)
@@ -170,9 +172,10 @@ impl Engine<'_> {
             return;
         }
         let target = self.link_by_number(group, request.link);
-        let Some(link_state) = self.links.at(target).map(|l| l.link_state) else {
+        let Some(link_state) = self.data.links.at(target).map(|l| l.link_state) else {
             let first = self.groups.at(group).map_or(Idx::NONE, |g| g.first_link());
             if self
+                .data
                 .links
                 .at(first)
                 .is_some_and(|l| l.number == request.link)
@@ -231,7 +234,11 @@ impl Engine<'_> {
             }
             //= LLC-046
             Flow::DeleteLink { link, .. }
-                if self.links.at(link).is_some_and(|l| l.number == reply.link) =>
+                if self
+                    .data
+                    .links
+                    .at(link)
+                    .is_some_and(|l| l.number == reply.link) =>
             {
                 self.conclude_deletion(group, link);
             }
@@ -244,7 +251,11 @@ impl Engine<'_> {
     //= LLC-056
     fn on_unknown_link(&mut self, group: GroupIdx, reply: &DeleteLink) {
         let link = self.link_by_number(group, reply.link);
-        let removal = self.links.at(link).and_then(|l| l.link_state.removal());
+        let removal = self
+            .data
+            .links
+            .at(link)
+            .and_then(|l| l.link_state.removal());
         if removal.is_some_and(|d| d.progress.is_requested()) {
             self.drain_link(link);
             self.conclude_deletion(group, link);
@@ -254,7 +265,7 @@ impl Engine<'_> {
     /// The application wants a link gone: the server deletes it, the client asks
     /// for that.
     pub(crate) fn delete_link(&mut self, link: LinkIdx) {
-        let Some(l) = self.links.at(link) else {
+        let Some(l) = self.data.links.at(link) else {
             return;
         };
         let group = l.group;

@@ -2,9 +2,9 @@
 
 use super::super::{Agreement, Fallback, LinkSet, Role};
 use super::{AddWish, Addition};
-use crate::engine::Engine;
 use crate::event::CloseReason;
 use crate::id::{BufferIdx, GroupIdx, Idx, LinkIdx};
+use crate::link_group::Groups;
 
 /// How many RMBs that connections wait for are announced before a further link
 /// that is wanted: a round trip each, so that redundancy is not put off for long.
@@ -70,7 +70,7 @@ impl Flow {
     }
 }
 
-impl Engine<'_> {
+impl Groups<'_> {
     /// An addition has its own deadline, because a client's flow may go on beside it.
     pub(super) fn set_exchange_deadline(
         &mut self,

@@ -1,7 +1,7 @@
 //! LLC messages in the form of their group's version.
 
-use crate::engine::Engine;
 use crate::id::LinkIdx;
+use crate::link_group::Groups;
 use crate::wire::llc::v2::{
     AddLinkExtension, AddLinkV2, DeleteRkeyV2, LlcMessageV2, RequestAddLink,
 };
@@ -77,12 +77,12 @@ pub(super) fn emit_short(message: &LlcMessageV2<'_>) -> [u8; LLC_LENGTH] {
     bytes
 }
 
-impl Engine<'_> {
+impl Groups<'_> {
     /// A message of 44 bytes in the form that the peer of a link understands.
     //= V2-150
     //= V2-152
     pub(crate) fn encode(&self, link: LinkIdx, message: &LlcMessage) -> [u8; LLC_LENGTH] {
-        if !self.links.at(link).is_some_and(|l| l.is_v2()) {
+        if !self.data.links.at(link).is_some_and(|l| l.is_v2()) {
             return message.emit();
         }
         // An ADD LINK that is not a rejection goes out as a large message.

@@ -19,9 +19,9 @@ mod server;
 
 use super::super::{Fallback, GroupNotified, GroupState};
 use crate::config::{OnSilence, Timeouts};
-use crate::engine::Engine;
 use crate::event::CloseReason;
 use crate::id::{GroupIdx, Idx, LinkIdx};
+use crate::link_group::Groups;
 use crate::time::{Duration, Instant};
 use crate::version::{SmcVersion, Terms};
 use crate::wire::llc::{ConfirmLink, ConfirmLinkFlags, LlcMessage};
@@ -57,7 +57,7 @@ impl Formation {
     }
 }
 
-impl Engine<'_> {
+impl Groups<'_> {
     pub(super) fn set_formation(
         &mut self,
         group: GroupIdx,
@@ -82,8 +82,8 @@ impl Engine<'_> {
     }
 
     pub(super) fn confirm_link(&self, link: LinkIdx, reply: bool) -> Option<LlcMessage> {
-        let l = self.links.at(link)?;
-        let config = &self.core.config;
+        let l = self.data.links.at(link)?;
+        let config = &self.data.core.config;
         let g = self.groups.at(l.group)?;
         let limits = g.terms.release.has_limits();
         Some(LlcMessage::ConfirmLink(ConfirmLink {
@@ -115,11 +115,13 @@ impl Engine<'_> {
 
     /// Whether CONFIRM LINK describes the peer's end of the link.
     pub(super) fn names_peer(&self, link: LinkIdx, message: &ConfirmLink) -> bool {
-        self.links
+        self.data
+            .links
             .at(link)
             .and_then(|l| l.peer)
             .is_some_and(|peer| peer.qpn == message.qpn)
             && self
+                .data
                 .links
                 .at(link)
                 .is_some_and(|l| l.leads_to(message.gid, message.mac))
@@ -129,6 +131,7 @@ impl Engine<'_> {
     pub(super) fn names_link(&self, link: LinkIdx, message: &ConfirmLink) -> bool {
         self.names_peer(link, message)
             && self
+                .data
                 .links
                 .at(link)
                 .is_some_and(|l| l.number == message.link)
@@ -138,7 +141,7 @@ impl Engine<'_> {
     /// it.
     fn own_link_limit(&self, terms: &Terms) -> u8 {
         match terms.version {
-            SmcVersion::V1 => self.core.config.max_links.clamp(2, 8),
+            SmcVersion::V1 => self.data.core.config.max_links.clamp(2, 8),
             SmcVersion::V2 => 2,
         }
     }
@@ -153,7 +156,7 @@ impl Engine<'_> {
             return;
         };
         let own = self.own_link_limit(&terms);
-        let none = !self.core.config.eye_catcher && peer.announces_no_eye_catcher();
+        let none = !self.data.core.config.eye_catcher && peer.announces_no_eye_catcher();
         if let Some(g) = self.groups.at_mut(group) {
             g.ring_base = if none { 0 } else { 4 };
             // Accept and Confirm settled it.
@@ -197,13 +200,10 @@ impl Engine<'_> {
         g.flow_deadline = None;
         g.decline = None;
         g.notified = GroupNotified::Rising;
-        self.core.groups_up.push_back(&mut self.groups, group);
+        self.data.core.groups_up.push_back(&mut self.groups, group);
         self.arm_group(group);
-        self.wake(founder);
-        while let Some(handshake) = self.groups.at_mut(group).and_then(|g| g.queued.first()) {
-            self.unqueue(handshake);
-            self.core.wakes.push_back(&mut self.handshakes, handshake);
-        }
+        self.data.wake(founder);
+        self.wake_queued(group);
     }
 
     pub(super) fn fail_formation(&mut self, group: GroupIdx, fallback: Fallback) {
@@ -212,15 +212,15 @@ impl Engine<'_> {
 
     pub(super) fn on_formation_timeout(&mut self, group: GroupIdx, formation: Formation) {
         let (confirm, add) = (
-            self.core.config.confirm_link_timeout,
-            self.core.config.add_link_timeout,
+            self.data.core.config.confirm_link_timeout,
+            self.data.core.config.add_link_timeout,
         );
         match formation {
             Formation::Connecting { not_before } if not_before <= self.now() => {
                 let usable = self
                     .groups
                     .at(group)
-                    .and_then(|g| self.links.at(g.first_link()))
+                    .and_then(|g| self.data.links.at(g.first_link()))
                     .is_some_and(super::super::Link::is_usable);
                 if usable {
                     self.on_formation_progress(group);

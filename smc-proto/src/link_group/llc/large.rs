@@ -8,8 +8,8 @@ use heapless::Vec;
 
 use super::form::with_extension;
 use crate::config::RMBS_PER_GROUP;
-use crate::engine::Engine;
 use crate::id::{BufferIdx, GroupIdx, LinkIdx};
+use crate::link_group::Groups;
 use crate::link_group::SendKind;
 use crate::wire::BufferTooSmall;
 use crate::wire::llc::v2::{AddLinkExtension, LlcMessageV2};
@@ -18,21 +18,21 @@ use crate::wire::llc::{LlcMessage, RTokenPair};
 /// RTokens of a group's RMBs.
 type Pairs = Vec<RTokenPair, { RMBS_PER_GROUP as usize }>;
 
-impl Engine<'_> {
+impl Groups<'_> {
     /// ADD LINK has to be sent on the link of an addition: the server's request or
     /// the client's reply.
     pub(super) fn send_large(&mut self, group: GroupIdx, reply: bool) {
         let via_link = self.addition(group).via_link;
-        if let Some(l) = self.links.at_mut(via_link) {
+        if let Some(l) = self.data.links.at_mut(via_link) {
             l.large = Some(reply);
         }
-        self.schedule_link(via_link);
+        self.data.schedule_link(via_link);
     }
 
     /// Whether a large message may leave now.
     //= V2-164
     pub(crate) fn may_send_large(&self, link: LinkIdx) -> bool {
-        let Some(l) = self.links.at(link).filter(|l| l.large.is_some()) else {
+        let Some(l) = self.data.links.at(link).filter(|l| l.large.is_some()) else {
             return false;
         };
         let pending = |kind| matches!(kind, SendKind::Large { .. });
@@ -48,7 +48,7 @@ impl Engine<'_> {
         if !self.may_send_large(link) {
             return None;
         }
-        let l = self.links.at_mut(link)?;
+        let l = self.data.links.at_mut(link)?;
         let reply = l.large.take()?;
         let length = self.with_large(link, reply, |message| message.encoded_len())?;
         self.announce_listed(link);
@@ -69,7 +69,11 @@ impl Engine<'_> {
         number: u32,
         buffer: &mut [u8],
     ) -> Result<usize, BufferTooSmall> {
-        let kind = self.links.at(link).and_then(|l| l.in_flight.get(number));
+        let kind = self
+            .data
+            .links
+            .at(link)
+            .and_then(|l| l.in_flight.get(number));
         let Some(SendKind::Large { reply }) = kind else {
             return Ok(0);
         };
@@ -80,8 +84,8 @@ impl Engine<'_> {
     /// A large message left, or its link is lost: the next one may go.
     pub(crate) fn schedule_large(&mut self, group: GroupIdx) {
         for index in self.links_of(group) {
-            if self.links.at(index).is_some_and(|l| l.large.is_some()) {
-                self.schedule_link(index);
+            if self.data.links.at(index).is_some_and(|l| l.large.is_some()) {
+                self.data.schedule_link(index);
             }
         }
     }
@@ -95,7 +99,7 @@ impl Engine<'_> {
         reply: bool,
         act: impl FnOnce(&LlcMessageV2<'_>) -> T,
     ) -> Option<T> {
-        let group = self.links.at(link)?.group;
+        let group = self.data.links.at(link)?.group;
         let addition = self.addition(group);
         if addition.via_link != link {
             return None;
@@ -103,10 +107,10 @@ impl Engine<'_> {
         let Some(LlcMessage::AddLink(message)) = self.own_end(addition.link, reply) else {
             return None;
         };
-        let direct = self.links.at(addition.link)?.direct;
+        let direct = self.data.links.at(addition.link)?.direct;
         let mut pairs = Pairs::new();
-        self.each_listed_rmb(link, |engine, index, via_link, new| {
-            let Some(buffer) = engine.buffers.at(index) else {
+        self.each_listed_rmb(link, |groups, index, via_link, new| {
+            let Some(buffer) = groups.buffers.at(index) else {
                 return;
             };
             if let (Some(reference), Some(new)) = (buffer.rtoken(via_link), buffer.rtoken(new)) {
@@ -125,8 +129,8 @@ impl Engine<'_> {
 
     /// The RMBs of a large message are known on the new link from now on.
     fn announce_listed(&mut self, link: LinkIdx) {
-        self.each_listed_rmb(link, |engine, index, via_link, new| {
-            if let Some(buffer) = engine.buffers.at_mut(index)
+        self.each_listed_rmb(link, |groups, index, via_link, new| {
+            if let Some(buffer) = groups.buffers.at_mut(index)
                 && buffer.rtoken(via_link).is_some()
                 && buffer.rtoken(new).is_some()
             {
@@ -143,18 +147,18 @@ impl Engine<'_> {
         link: LinkIdx,
         mut act: impl FnMut(&mut Self, BufferIdx, u8, u8),
     ) {
-        let Some(group) = self.links.at(link).map(|l| l.group) else {
+        let Some(group) = self.data.links.at(link).map(|l| l.group) else {
             return;
         };
         let addition = self.addition(group);
-        let position = |link| self.links.at(link).map(|l| l.position);
+        let position = |link| self.data.links.at(link).map(|l| l.position);
         let (Some(via_link), Some(new)) = (position(addition.via_link), position(addition.link))
         else {
             return;
         };
-        self.each_buffer(group, |engine, index| {
-            if index.is_some() && engine.is_announced_rmb(group, index, addition.via_link) {
-                act(engine, index, via_link, new);
+        self.each_buffer(group, |groups, index| {
+            if index.is_some() && groups.is_announced_rmb(group, index, addition.via_link) {
+                act(groups, index, via_link, new);
             }
         });
     }

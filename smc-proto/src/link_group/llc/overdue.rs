@@ -17,10 +17,10 @@
 use super::super::Link;
 use super::super::link_state::DeletionProgress;
 use super::Flow;
-use crate::engine::Engine;
 use crate::id::{GroupIdx, Idx, LinkIdx};
+use crate::link_group::Groups;
 
-impl Engine<'_> {
+impl Groups<'_> {
     /// The answer to DELETE LINK of `link` is overdue. The link that carries it is
     /// tested, or is lost if that is no use: it is the one to be deleted, it takes no
     /// messages, or the first contact is not through, in which no side sends data before
@@ -29,10 +29,10 @@ impl Engine<'_> {
     //= TIMER-024
     //= TIMER-027
     pub(super) fn test_via_link(&mut self, link: LinkIdx, via_link: LinkIdx) {
-        let group = self.links.at(link).map_or(Idx::NONE, |l| l.group);
+        let group = self.data.links.at(link).map_or(Idx::NONE, |l| l.group);
         let testable = via_link != link
             && self.groups.at(group).is_some_and(|g| g.is_active())
-            && self.links.at(via_link).is_some_and(Link::is_usable);
+            && self.data.links.at(via_link).is_some_and(Link::is_usable);
         if !testable {
             self.set_progress(link, DeletionProgress::Due);
             self.lose_link(via_link);
@@ -41,7 +41,7 @@ impl Engine<'_> {
         self.set_progress(link, DeletionProgress::Overdue { via_link });
         // The test has its own deadline. This one is for a link that is not watched
         // any more because it leaves itself.
-        let timeouts = self.core.config.timeouts;
+        let timeouts = self.data.core.config.timeouts;
         let wait = timeouts.send_slot.max(timeouts.test_link_reply);
         self.set_removal_deadline(link, Some(wait));
         self.test_link(via_link);
@@ -50,9 +50,13 @@ impl Engine<'_> {
     /// The peer answered TEST LINK: it has received the DELETE LINKs that this link
     /// carried.
     pub(crate) fn complete_overdue(&mut self, via_link: LinkIdx) {
-        let group = self.links.at(via_link).map_or(Idx::NONE, |l| l.group);
+        let group = self.data.links.at(via_link).map_or(Idx::NONE, |l| l.group);
         for link in self.links_of(group) {
-            let progress = self.links.at(link).and_then(|l| l.link_state.removal());
+            let progress = self
+                .data
+                .links
+                .at(link)
+                .and_then(|l| l.link_state.removal());
             if progress.is_some_and(|d| d.progress == DeletionProgress::Overdue { via_link }) {
                 self.drain_link(link);
                 self.conclude_deletion(group, link);

@@ -4,13 +4,13 @@ use super::super::Role;
 use super::super::link::FreeFlowing;
 use super::super::link_state::{DeletionProgress, LinkNotified, LinkState, Removal};
 use super::Flow;
-use crate::engine::Engine;
 use crate::id::{GroupIdx, Idx, LinkIdx};
+use crate::link_group::Groups;
 use crate::time::Duration;
 use crate::wire::llc::{DeleteLink, DeleteLinkFlags, LlcMessage};
 use crate::wire::types::LinkNumber;
 
-impl Engine<'_> {
+impl Groups<'_> {
     /// Server: starts DELETE LINK for the next link that leaves; whether there was
     /// one.
     //= FAILOVER-024
@@ -37,7 +37,7 @@ impl Engine<'_> {
         if let Some(g) = self.groups.at_mut(group) {
             g.flow = Flow::DeleteLink { link, via_link };
         }
-        let number = self.links.at(link).map_or(LinkNumber(0), |l| l.number);
+        let number = self.data.links.at(link).map_or(LinkNumber(0), |l| l.number);
         self.request(via_link, &delete_link(number, removal));
         true
     }
@@ -52,7 +52,7 @@ impl Engine<'_> {
         }
         while let Some((link, _)) = self.next_removal(group) {
             let via_link = self.link_for_removal(group, link);
-            let Some(l) = self.links.at_mut(via_link) else {
+            let Some(l) = self.data.links.at_mut(via_link) else {
                 return;
             };
             l.free_flowing |= FreeFlowing::DELETE_LINK;
@@ -61,7 +61,7 @@ impl Engine<'_> {
                 posted: false,
             };
             self.set_progress(link, progress);
-            self.schedule_link(via_link);
+            self.data.schedule_link(via_link);
         }
     }
 
@@ -86,6 +86,7 @@ impl Engine<'_> {
     fn link_for_removal(&self, group: GroupIdx, link: LinkIdx) -> LinkIdx {
         let other = self.link_for_llc(group, link);
         let usable = self
+            .data
             .links
             .at(link)
             .is_some_and(super::super::Link::is_usable);
@@ -97,7 +98,7 @@ impl Engine<'_> {
     }
 
     pub(super) fn set_progress(&mut self, link: LinkIdx, progress: DeletionProgress) {
-        if let Some(l) = self.links.at_mut(link)
+        if let Some(l) = self.data.links.at_mut(link)
             && let LinkState::Leaving(removal) = &mut l.link_state
         {
             removal.progress = progress;
@@ -106,7 +107,7 @@ impl Engine<'_> {
 
     pub(crate) fn set_removal_deadline(&mut self, link: LinkIdx, wait: Option<Duration>) {
         let deadline = wait.map(|wait| self.now().after(wait));
-        if let Some(l) = self.links.at_mut(link)
+        if let Some(l) = self.data.links.at_mut(link)
             && let LinkState::Leaving(removal) = &mut l.link_state
         {
             removal.deadline = deadline;
@@ -138,13 +139,13 @@ impl Engine<'_> {
             posted: true,
         };
         self.set_progress(link, progress);
-        let wait = self.core.config.timeouts.llc_reply;
+        let wait = self.data.core.config.timeouts.llc_reply;
         self.set_removal_deadline(link, Some(wait));
         let more = self
             .select_links(group, |link| waits(link).is_some())
             .next()
             .is_some();
-        if more && let Some(l) = self.links.at_mut(via_link) {
+        if more && let Some(l) = self.data.links.at_mut(via_link) {
             l.free_flowing |= FreeFlowing::DELETE_LINK;
         }
         Some(delete_link(number, removal))
@@ -155,9 +156,13 @@ impl Engine<'_> {
     //= LLCSER-009
     //= LLCSER-014
     pub(crate) fn restart_removal_waits(&mut self, group: GroupIdx) {
-        let wait = self.core.config.timeouts.llc_reply;
+        let wait = self.data.core.config.timeouts.llc_reply;
         for link in self.links_of(group) {
-            let removal = self.links.at(link).and_then(|l| l.link_state.removal());
+            let removal = self
+                .data
+                .links
+                .at(link)
+                .and_then(|l| l.link_state.removal());
             if removal.is_some_and(|d| {
                 matches!(d.progress, DeletionProgress::Requested { posted: true, .. })
             }) {
@@ -171,13 +176,13 @@ impl Engine<'_> {
     //= TIMER-023
     pub(crate) fn on_removal_timeout(&mut self, link: LinkIdx, removal: Removal) {
         self.set_removal_deadline(link, None);
-        let group = self.links.at(link).map_or(Idx::NONE, |l| l.group);
+        let group = self.data.links.at(link).map_or(Idx::NONE, |l| l.group);
         match removal.progress {
             // The server adds a link and answers afterwards; how long that takes is
             // bounded by the timers of the addition.
             //= LLCSER-009
             DeletionProgress::Requested { posted: true, .. } if !self.addition(group).is_idle() => {
-                let wait = self.core.config.timeouts.llc_reply;
+                let wait = self.data.core.config.timeouts.llc_reply;
                 self.set_removal_deadline(link, Some(wait));
             }
             DeletionProgress::Requested {
@@ -198,6 +203,7 @@ impl Engine<'_> {
             // A server's data does not complete: the link is broken.
             DeletionProgress::Due
                 if self
+                    .data
                     .links
                     .at(link)
                     .is_some_and(|l| removal.graceful && !l.is_free_of_data()) =>

@@ -6,10 +6,10 @@ mod withdrawing;
 
 use super::super::{Agreement, LinkSet, QpGoal};
 use crate::command::BufferKind;
-use crate::engine::Engine;
 use crate::id::{BufferIdx, GroupIdx, Idx};
+use crate::link_group::Groups;
 
-impl Engine<'_> {
+impl Groups<'_> {
     /// An RMB got its registration: announce it, unless Accept or Confirm does.
     //= LLC-058
     pub(crate) fn announce_rmb(&mut self, group: GroupIdx, buffer: BufferIdx) {
@@ -56,10 +56,11 @@ impl Engine<'_> {
         };
         let (founder, first) = (g.founder, g.first_link());
         let index = self
+            .data
             .connections
             .at(founder)
             .map_or(Idx::NONE, |record| record.rmb.buffer);
-        let position = self.links.at(first).map_or(0, |l| l.position);
+        let position = self.data.links.at(first).map_or(0, |l| l.position);
         if let Some(buffer) = self.buffers.at_mut(index) {
             buffer.waiter = Idx::NONE;
             buffer.agreement = Agreement::Confirmed;
@@ -71,8 +72,8 @@ impl Engine<'_> {
     /// The group is formed: RMBs of connections that joined meanwhile are
     /// announced now.
     pub(super) fn announce_first_rmbs(&mut self, group: GroupIdx) {
-        self.each_buffer(group, |engine, index| {
-            engine.announce_rmb(group, index);
+        self.each_buffer(group, |groups, index| {
+            groups.announce_rmb(group, index);
         });
     }
 
@@ -80,14 +81,14 @@ impl Engine<'_> {
     //= RMB-010
     pub(super) fn announce_missing_links(&mut self, group: GroupIdx) {
         let active = self.active_links(group);
-        self.each_buffer(group, |engine, index| {
-            let missing = engine
+        self.each_buffer(group, |groups, index| {
+            let missing = groups
                 .buffers
                 .at(index)
                 .is_some_and(|b| b.agreement == Agreement::Confirmed && !b.is_announced_on(active));
-            if missing && let Some(g) = engine.groups.at_mut(group) {
-                g.agreements.push_back(&mut engine.buffers, index);
-                engine.list_spare(index);
+            if missing && let Some(g) = groups.groups.at_mut(group) {
+                g.agreements.push_back(&mut groups.buffers, index);
+                groups.list_spare(index);
             }
         });
     }
@@ -105,8 +106,8 @@ impl Engine<'_> {
             alive.insert(link.position);
         }
         let mut any = false;
-        self.each_buffer(group, |engine, index| {
-            if let Some(b) = engine.buffers.at_mut(index)
+        self.each_buffer(group, |groups, index| {
+            if let Some(b) = groups.buffers.at_mut(index)
                 && b.ism.is_none()
                 && b.kind == BufferKind::Rmb
                 && b.agreement == Agreement::Confirmed
@@ -115,21 +116,21 @@ impl Engine<'_> {
                 b.agreement = Agreement::None;
                 b.announced = LinkSet::EMPTY;
                 any = true;
-                engine.list_spare(index);
+                groups.list_spare(index);
             }
         });
         if !any {
             return;
         }
         self.each_member(group, Self::strand_reader);
-        self.each_buffer(group, |engine, index| {
-            if engine
+        self.each_buffer(group, |groups, index| {
+            if groups
                 .buffers
                 .at(index)
                 .is_some_and(|b| !b.registered().is_empty())
             {
-                engine.announce_rmb(group, index);
-                engine.schedule_buffer(index);
+                groups.announce_rmb(group, index);
+                groups.schedule_buffer(index);
             }
         });
     }

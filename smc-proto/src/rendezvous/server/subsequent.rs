@@ -3,14 +3,12 @@
 //! Links come and go while the client writes it: the Confirm travels over TCP, what
 //! is announced of links over RDMA, and neither waits for the other.
 
-use super::State;
 use crate::command::QpAddress;
-use crate::connection_record::Phase;
 use crate::engine::Engine;
 use crate::event::CloseReason;
 use crate::id::{ConnIdx, GroupIdx, HandshakeIdx, LinkIdx};
 use crate::link_group::{LinkState, find_remote_rmb};
-use crate::rendezvous::{FormerLink, PeerEnd};
+use crate::rendezvous::PeerEnd;
 
 /// The link that a Confirm names.
 enum Named {
@@ -31,11 +29,11 @@ impl Engine<'_> {
         handshake: HandshakeIdx,
         confirm: &PeerEnd,
     ) {
-        let Some(record) = self.connections.at(conn) else {
+        let Some(record) = self.groups.data.connections.at(conn) else {
             return;
         };
         let (group, link) = (record.group, record.link);
-        if self.groups.at(group).is_none_or(|g| g.is_ending()) {
+        if self.groups.groups.at(group).is_none_or(|g| g.is_ending()) {
             self.reset(conn, CloseReason::RendezvousFailed);
             return;
         }
@@ -44,8 +42,15 @@ impl Engine<'_> {
             // The link of our Accept may have failed since, and the client may have
             // chosen another one.
             Some(Named::Known(named)) if self.knows_rmb(group, named, handshake, confirm) => {
-                if link != named && self.links.at(named).is_some_and(|l| l.is_active()) {
-                    self.assign_link(named, conn);
+                if link != named
+                    && self
+                        .groups
+                        .data
+                        .links
+                        .at(named)
+                        .is_some_and(|l| l.is_active())
+                {
+                    self.groups.assign_link(named, conn);
                 }
                 None
             }
@@ -70,11 +75,16 @@ impl Engine<'_> {
     ) -> Option<Named> {
         // In version 2 the GID alone names the port.
         //= V2-210
-        let v2 = self.groups.at(group).is_some_and(|g| g.terms.is_v2());
+        let v2 = self
+            .groups
+            .groups
+            .at(group)
+            .is_some_and(|g| g.terms.is_v2());
         let is_named = |peer: &QpAddress| {
             peer.qpn == confirm.qpn && peer.gid == confirm.gid && (v2 || peer.mac == confirm.mac)
         };
         let present = self
+            .groups
             .select_links(group, |l| {
                 l.link_state != LinkState::Offered && l.peer.as_ref().is_some_and(is_named)
             })
@@ -85,10 +95,16 @@ impl Engine<'_> {
                 false => Named::Passing(link.position),
             });
         }
-        let former = &self.handshakes.at(handshake)?.former;
-        former
-            .iter()
-            .flatten()
+        let record = self
+            .groups
+            .data
+            .connections
+            .at(self.handshakes.at(handshake)?.conn)?;
+        self.groups
+            .groups
+            .at(group)?
+            .former
+            .since(record.contact.links_left)
             .find(|former| is_named(&former.peer))
             .map(|former| Named::Passing(former.position))
     }
@@ -102,54 +118,14 @@ impl Engine<'_> {
         position: u8,
         confirm: &PeerEnd,
     ) -> bool {
-        let Some(list) = self.groups.at(group).map(|g| g.remote_rmbs) else {
+        let Some(list) = self.groups.groups.at(group).map(|g| g.remote_rmbs) else {
             return false;
         };
-        let (rtoken, steps) = (confirm.rtoken, &mut self.core.steps);
-        let rmb = find_remote_rmb(&mut self.remote_rmbs, &list, position, rtoken, steps);
+        let (rtoken, steps) = (confirm.rtoken, &mut self.groups.data.core.steps);
+        let rmb = find_remote_rmb(&mut self.groups.remote_rmbs, &list, position, rtoken, steps);
         let known = rmb.is_some();
-        let generation = self.remote_rmbs.generation(rmb);
-        if let Some(h) = self.handshakes.at_mut(handshake) {
-            h.remote_rmb = known.then_some((rmb, generation));
-        }
+        let generation = self.groups.remote_rmbs.generation(rmb);
+        self.set_remote_rmb(handshake, known.then_some((rmb, generation)));
         known
-    }
-
-    /// A link leaves its group: rendezvous whose Confirm is on its way remember it.
-    /// Whether there are any.
-    pub(crate) fn remember_link(&mut self, link: LinkIdx) -> bool {
-        let Some((group, peer, position)) = self
-            .links
-            .at(link)
-            .and_then(|l| Some((l.group, l.peer?, l.position)))
-        else {
-            return false;
-        };
-        let mut remembered = false;
-        self.each_member(group, |engine, conn| {
-            if let Some(Phase::Rendezvous(handshake)) = engine.connections.at(conn).map(|r| r.phase)
-                && let Some(h) = engine.handshakes.at_mut(handshake)
-                && h.state == State::AwaitingConfirm
-            {
-                let [newest, _] = h.former;
-                h.former = [Some(FormerLink { peer, position }), newest];
-                remembered = true;
-            }
-        });
-        remembered
-    }
-
-    /// Whether a rendezvous of a group remembers a link at this position.
-    pub(crate) fn is_remembered(&mut self, group: GroupIdx, position: u8) -> bool {
-        let remembers = |engine: &mut Self, conn| {
-            if let Some(Phase::Rendezvous(handshake)) = engine.connections.at(conn).map(|r| r.phase)
-                && let Some(h) = engine.handshakes.at(handshake)
-            {
-                h.former.iter().flatten().any(|f| f.position == position)
-            } else {
-                false
-            }
-        };
-        self.find_member(group, remembers).is_some()
     }
 }

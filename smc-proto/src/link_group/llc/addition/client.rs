@@ -3,15 +3,15 @@
 use super::super::form::emit_short;
 use super::message::{other_end, port_only};
 use super::{AddingStage, Addition};
-use crate::engine::Engine;
 use crate::id::{GroupIdx, LinkIdx};
+use crate::link_group::Groups;
 use crate::link_group::{Formation, GroupState, QpGoal, Role};
 use crate::path::LocalPath;
 use crate::wire::llc::v2::{AddLinkExtension, LlcMessageV2, RequestAddLink};
 use crate::wire::llc::{AddLink, ConfirmLink, LLC_LENGTH};
 use crate::wire::types::{AddLinkRejectReason, Gid, LinkNumber, Mac};
 
-impl Engine<'_> {
+impl Groups<'_> {
     /// ADD LINK: the server's offer, or a client's hint.
     pub(in super::super) fn on_add_link(
         &mut self,
@@ -33,6 +33,7 @@ impl Engine<'_> {
             // The same offer again changes nothing (reliability D5); another one
             // while the first is open contradicts it.
             let same = self
+                .data
                 .links
                 .at(addition.link)
                 .is_some_and(|l| l.number == request.link);
@@ -107,7 +108,7 @@ impl Engine<'_> {
         }
         // Neither an offer of our own port nor a number that is in use, or none at
         // all, leads anywhere (reliability H16).
-        let ours = self.core.ports.all().any(|port| port.gid == gid);
+        let ours = self.data.core.ports.all().any(|port| port.gid == gid);
         let taken = request.link.0 == 0
             || self
                 .select_links(group, |l| l.number == request.link)
@@ -148,7 +149,7 @@ impl Engine<'_> {
             self.conclude_formation(group);
             return;
         };
-        if let Some(l) = self.links.at_mut(link) {
+        if let Some(l) = self.data.links.at_mut(link) {
             l.number = request.link;
             l.asymmetric = asymmetric;
             l.goal = QpGoal::Rtr;
@@ -158,7 +159,10 @@ impl Engine<'_> {
             }
         }
         self.hash_link(link);
-        let deadline = Some(self.now().after(self.core.config.timeouts.control_command));
+        let deadline = Some(
+            self.now()
+                .after(self.data.core.config.timeouts.control_command),
+        );
         self.set_addition(
             group,
             Addition {
@@ -173,7 +177,7 @@ impl Engine<'_> {
         if let Some(extension) = extension {
             self.learn_pairs(group, extension.rtokens.iter());
         }
-        self.schedule_link(link);
+        self.data.schedule_link(link);
     }
 
     /// Everything on this side is ready: the offer is taken.
@@ -184,7 +188,7 @@ impl Engine<'_> {
         let Some(reply) = self.own_end(addition.link, true) else {
             return;
         };
-        let timeouts = self.core.config.timeouts;
+        let timeouts = self.data.core.config.timeouts;
         if self.is_v2(group) {
             self.set_adding_stage(group, AddingStage::AwaitingConfirmLink, timeouts.added_link);
             self.send_large(group, true);
@@ -200,7 +204,7 @@ impl Engine<'_> {
     /// The offer that was to be taken cannot be.
     pub(super) fn reject_add_link(&mut self, group: GroupIdx, reason: AddLinkRejectReason) {
         let addition = self.addition(group);
-        let Some(number) = self.links.at(addition.link).map(|l| l.number) else {
+        let Some(number) = self.data.links.at(addition.link).map(|l| l.number) else {
             return;
         };
         self.send_negative_add_link(addition.via_link, number, reason);
@@ -215,7 +219,7 @@ impl Engine<'_> {
         number: LinkNumber,
         reason: AddLinkRejectReason,
     ) {
-        let Some(path) = self.links.at(via_link).map(|l| l.path) else {
+        let Some(path) = self.data.links.at(via_link).map(|l| l.path) else {
             return;
         };
         self.reply(via_link, &port_only(&path, number, Some(reason)));
@@ -244,12 +248,12 @@ impl Engine<'_> {
             self.abandon_addition(group, true);
             return;
         }
-        if let Some(l) = self.links.at_mut(link) {
+        if let Some(l) = self.data.links.at_mut(link) {
             l.goal = QpGoal::Rts;
         }
-        let wait = self.core.config.timeouts.control_command;
+        let wait = self.data.core.config.timeouts.control_command;
         self.set_adding_stage(group, AddingStage::Activating, wait);
-        self.schedule_link(link);
+        self.data.schedule_link(link);
         self.on_addition_progress(group);
     }
 

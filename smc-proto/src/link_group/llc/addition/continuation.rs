@@ -6,13 +6,13 @@ use heapless::Vec;
 use super::{AddingStage, Addition};
 use crate::command::BufferKind;
 use crate::config::{CONTINUATION_ROUNDS, RMBS_PER_GROUP};
-use crate::engine::Engine;
 use crate::id::{BufferIdx, GroupIdx, Idx, LinkIdx};
+use crate::link_group::Groups;
 use crate::link_group::{Flow, remote_rmb};
 use crate::wire::llc::{AddLinkContinuation, LlcMessage, RTokenPair};
 use crate::wire::types::RKey;
 
-impl Engine<'_> {
+impl Groups<'_> {
     /// Server: the new link is bound, the exchange of RTokens starts.
     //= LLC-032
     //= LLC-033
@@ -35,8 +35,8 @@ impl Engine<'_> {
         let first = self.groups.at(group).and_then(|g| g.buffers.first());
         let via_link = self.addition(group).via_link;
         let mut left = 0u8;
-        self.each_buffer(group, |engine, index| {
-            if engine.is_announced_rmb(group, index, via_link) {
+        self.each_buffer(group, |groups, index| {
+            if groups.is_announced_rmb(group, index, via_link) {
                 left = left.saturating_add(1);
             }
         });
@@ -61,7 +61,7 @@ impl Engine<'_> {
             .groups
             .at(group)
             .is_some_and(|g| matches!(g.flow, Flow::DeleteRkey { buffer, .. } if buffer == index));
-        let (Some(b), Some(l)) = (self.buffers.at(index), self.links.at(link)) else {
+        let (Some(b), Some(l)) = (self.buffers.at(index), self.data.links.at(link)) else {
             return false;
         };
         b.kind == BufferKind::Rmb && b.announced.contains(l.position) && !b.retired && !withdrawn
@@ -77,8 +77,9 @@ impl Engine<'_> {
     fn next_continuation(&mut self, group: GroupIdx, reply: bool) -> Option<LlcMessage> {
         let mut addition = self.addition(group);
         let over = addition.via_link;
-        let via_link = self.links.at(over)?.position;
+        let via_link = self.data.links.at(over)?.position;
         let (position, number) = self
+            .data
             .links
             .at(addition.link)
             .map(|l| (l.position, l.number))?;
@@ -132,7 +133,7 @@ impl Engine<'_> {
     ) {
         let addition = self.addition(group);
         let server = self.is_server(group);
-        let number = self.links.at(addition.link).map(|l| l.number);
+        let number = self.data.links.at(addition.link).map(|l| l.number);
         let due = match addition.stage {
             AddingStage::AwaitingContinuationReply => server && message.reply,
             AddingStage::AwaitingContinuation | AddingStage::AwaitingConfirmLink => {
@@ -188,7 +189,7 @@ impl Engine<'_> {
             return self.abandon_addition(group, true);
         };
         let done = self.addition(group).left == 0 && peer_left == 0;
-        let timeouts = self.core.config.timeouts;
+        let timeouts = self.data.core.config.timeouts;
         if done {
             self.set_adding_stage(group, AddingStage::AwaitingConfirmLink, timeouts.added_link);
         } else {
@@ -202,7 +203,7 @@ impl Engine<'_> {
     //= RMB-009
     pub(super) fn learn_pairs(&mut self, group: GroupIdx, pairs: impl Iterator<Item = RTokenPair>) {
         let addition = self.addition(group);
-        let position = |link| self.links.at(link).map(|l| l.position);
+        let position = |link| self.data.links.at(link).map(|l| l.position);
         let (Some(via_link), Some(new)) = (position(addition.via_link), position(addition.link))
         else {
             return;
@@ -223,7 +224,7 @@ impl Engine<'_> {
                 &g.remote_rmbs,
                 via_link,
                 pair.reference,
-                &mut self.core.steps,
+                &mut self.data.core.steps,
             );
             if let Some(rmb) = known.and_then(|rmb| self.remote_rmbs.at_mut(rmb)) {
                 rmb.set_rtoken(new, pair.new);

@@ -2,14 +2,14 @@
 
 use super::{AddWish, AddingStage, Addition};
 use crate::config::OnSilence;
-use crate::engine::Engine;
 use crate::id::{GroupIdx, LinkIdx};
+use crate::link_group::Groups;
 use crate::link_group::link::Link;
 use crate::link_group::link_state::{DeletionProgress, LinkNotified};
 use crate::link_group::{Fallback, Formation, GroupState, LinkState, QpGoal};
 use crate::wire::types::{AddLinkRejectReason, DeleteLinkReason};
 
-impl Engine<'_> {
+impl Groups<'_> {
     /// The new link is confirmed: connections may use it.
     pub(super) fn finish_addition(&mut self, group: GroupIdx) {
         let Addition {
@@ -18,7 +18,9 @@ impl Engine<'_> {
             ..
         } = self.addition(group);
         self.set_addition(group, Addition::IDLE);
-        let probation = self.now().after(self.core.config.timeouts.add_link_retry);
+        let probation = self
+            .now()
+            .after(self.data.core.config.timeouts.add_link_retry);
         if let Some(g) = self.groups.at_mut(group) {
             g.add_wish = AddWish {
                 // What the client announced after its last reply came before it.
@@ -34,7 +36,7 @@ impl Engine<'_> {
             self.retire_asymmetric_link(group);
             // There may be ports for still more links; a client that shares its
             // only port announces another one later.
-            let shared = self.links.at(added).is_some_and(|l| l.asymmetric);
+            let shared = self.data.links.at(added).is_some_and(|l| l.asymmetric);
             if !shared
                 && self.has_room_for_link(group)
                 && self.spare_port(group, None).is_some()
@@ -57,7 +59,7 @@ impl Engine<'_> {
 
     /// A link carries connections from now on.
     pub(crate) fn activate_link(&mut self, index: LinkIdx) {
-        let Some(link) = self.links.at_mut(index) else {
+        let Some(link) = self.data.links.at_mut(index) else {
             return;
         };
         link.link_state = LinkState::Active;
@@ -66,8 +68,8 @@ impl Engine<'_> {
         if self.groups.at(group).is_some_and(|g| g.is_active()) {
             // A request that was not answered in this time its sender has given up,
             // together with the link that carried it.
-            let until = self.now().after(self.core.config.timeouts.llc_reply);
-            if let Some(link) = self.links.at_mut(index) {
+            let until = self.now().after(self.data.core.config.timeouts.llc_reply);
+            if let Some(link) = self.data.links.at_mut(index) {
                 link.new_until = until;
             }
             self.announce_links(group);
@@ -79,12 +81,15 @@ impl Engine<'_> {
     /// with, only once it is.
     pub(in super::super) fn announce_links(&mut self, group: GroupIdx) {
         for index in self.links_of(group) {
-            if let Some(link) = self.links.at_mut(index)
+            if let Some(link) = self.data.links.at_mut(index)
                 && link.is_active()
                 && link.notified == LinkNotified::Nothing
             {
                 link.notified = LinkNotified::Rising;
-                self.core.link_events.push_back(&mut self.links, index);
+                self.data
+                    .core
+                    .link_events
+                    .push_back(&mut self.data.links, index);
             }
         }
     }
@@ -128,7 +133,8 @@ impl Engine<'_> {
         }
         // A client that has not answered yet still owes the answer: so it does if its
         // acceptance did not leave yet.
-        let waits = |large| self.links.at(addition.via_link).map(|l| l.large) == Some(Some(large));
+        let waits =
+            |large| self.data.links.at(addition.via_link).map(|l| l.large) == Some(Some(large));
         let unsaid = waits(true);
         let notified = notified && !unsaid && !waits(false);
         if addition.stage == AddingStage::Joining || unsaid {
@@ -140,7 +146,7 @@ impl Engine<'_> {
         }
         let link = addition.link;
         self.set_addition(group, Addition::IDLE);
-        if let Some(l) = self.links.at_mut(link) {
+        if let Some(l) = self.data.links.at_mut(link) {
             l.request = None;
             l.goal = QpGoal::Gone;
             let progress = if notified {
@@ -150,18 +156,18 @@ impl Engine<'_> {
             };
             l.link_state = LinkState::failed(DeleteLinkReason::LOST_PATH, progress);
         }
-        if let Some(l) = self.links.at_mut(addition.via_link) {
+        if let Some(l) = self.data.links.at_mut(addition.via_link) {
             l.large = None;
         }
         // A client has no request of its own in this, but perhaps of another exchange.
         let server = self.is_server(group);
-        if server && let Some(l) = self.links.at_mut(addition.via_link) {
+        if server && let Some(l) = self.data.links.at_mut(addition.via_link) {
             l.request = None;
         }
         self.restart_removal_waits(group);
         self.schedule_retry(group);
         self.drop_absent_link(link);
-        self.schedule_link(link);
+        self.data.schedule_link(link);
         self.review_buffers(group);
         self.start_removals(group);
         self.conclude_formation(group);
@@ -183,7 +189,7 @@ impl Engine<'_> {
             .at(group)
             .is_some_and(|g| matches!(g.state, GroupState::Forming(_)));
         if forming
-            && self.core.config.add_link_timeout == OnSilence::Reset
+            && self.data.core.config.add_link_timeout == OnSilence::Reset
             && matches!(
                 addition.stage,
                 AddingStage::AwaitingReply

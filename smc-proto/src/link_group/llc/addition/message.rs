@@ -1,16 +1,16 @@
 //! ADD LINK as either side writes and reads it.
 
 use crate::command::QpAddress;
-use crate::engine::Engine;
 use crate::id::LinkIdx;
+use crate::link_group::Groups;
 use crate::path::LocalPath;
 use crate::wire::llc::{AddLink, LlcMessage};
 use crate::wire::types::{AddLinkRejectReason, LinkNumber, Psn, Qpn};
 
-impl Engine<'_> {
+impl Groups<'_> {
     /// The own end of a new link: the server's offer, or the client's reply.
     pub(in super::super) fn own_end(&self, link: LinkIdx, reply: bool) -> Option<LlcMessage> {
-        let l = self.links.at(link)?;
+        let l = self.data.links.at(link)?;
         Some(LlcMessage::AddLink(AddLink {
             reply,
             rejection: None,

@@ -3,14 +3,14 @@
 use super::super::form::emit_short;
 use super::message::other_end;
 use super::{AddWish, AddingStage, Addition};
-use crate::engine::Engine;
 use crate::id::{GroupIdx, Idx, LinkIdx};
+use crate::link_group::Groups;
 use crate::link_group::{LinkState, QpGoal, Role};
 use crate::wire::llc::v2::{AddLinkExtension, Entries, LlcMessageV2, RequestAddLink};
 use crate::wire::llc::{AddLink, ConfirmLink};
 use crate::wire::types::Mac;
 
-impl Engine<'_> {
+impl Groups<'_> {
     /// Tries to add a link if one is wanted and there is a port for it. Without a
     /// port to spare the port of the only link is offered again, which a client
     /// with two RNICs takes (RENDEZVOUS-027).
@@ -37,7 +37,8 @@ impl Engine<'_> {
         let only = self.select_links(group, |link| link.is_active()).count() < 2;
         //= LINK-005
         let path = self.spare_port(group, None).or_else(|| {
-            self.links
+            self.data
+                .links
                 .at(via_link)
                 .filter(|_| only)
                 .map(|link| link.path)
@@ -48,11 +49,14 @@ impl Engine<'_> {
             self.schedule_retry(group);
             return;
         };
-        if let Some(l) = self.links.at_mut(link) {
+        if let Some(l) = self.data.links.at_mut(link) {
             l.number = number;
             l.link_state = LinkState::Offered;
         }
-        let deadline = Some(self.now().after(self.core.config.timeouts.control_command));
+        let deadline = Some(
+            self.now()
+                .after(self.data.core.config.timeouts.control_command),
+        );
         self.set_addition(
             group,
             Addition {
@@ -63,7 +67,7 @@ impl Engine<'_> {
                 ..Addition::IDLE
             },
         );
-        self.schedule_link(link);
+        self.data.schedule_link(link);
     }
 
     //= LLC-019
@@ -102,7 +106,7 @@ impl Engine<'_> {
         extension: Option<&AddLinkExtension<'_>>,
     ) {
         let addition = self.addition(group);
-        let number = self.links.at(addition.link).map(|l| l.number);
+        let number = self.data.links.at(addition.link).map(|l| l.number);
         if addition.stage != AddingStage::AwaitingReply
             || link != addition.via_link
             || number != Some(reply.link)
@@ -125,7 +129,7 @@ impl Engine<'_> {
             }
             return;
         }
-        let Some(path) = self.links.at(addition.link).map(|l| l.path) else {
+        let Some(path) = self.data.links.at(addition.link).map(|l| l.path) else {
             return;
         };
         let (gid, mac) = (reply.gid, reply.mac);
@@ -138,7 +142,7 @@ impl Engine<'_> {
             return;
         }
         //= RENDEZVOUS-029
-        if let Some(l) = self.links.at_mut(addition.link) {
+        if let Some(l) = self.data.links.at_mut(addition.link) {
             l.bind(other_end(reply), reply.mtu);
             l.asymmetric = asymmetric;
             l.link_state = LinkState::Adding;
@@ -148,9 +152,9 @@ impl Engine<'_> {
         if let Some(extension) = extension {
             self.learn_pairs(group, extension.rtokens.iter());
         }
-        let wait = self.core.config.timeouts.control_command;
+        let wait = self.data.core.config.timeouts.control_command;
         self.set_adding_stage(group, AddingStage::Registering, wait);
-        self.schedule_link(addition.link);
+        self.data.schedule_link(addition.link);
         self.schedule_group_buffers(group);
         self.on_addition_progress(group);
     }

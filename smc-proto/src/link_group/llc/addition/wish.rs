@@ -2,9 +2,9 @@
 
 use core::hash::{Hash, Hasher};
 
-use crate::engine::Engine;
 use crate::fingerprint::until;
 use crate::id::GroupIdx;
+use crate::link_group::Groups;
 use crate::link_group::Role;
 use crate::time::Instant;
 
@@ -43,11 +43,11 @@ impl AddWish {
     }
 }
 
-impl Engine<'_> {
+impl Groups<'_> {
     /// Tries again after a pause that grows with each failure.
     pub(crate) fn schedule_retry(&mut self, group: GroupIdx) {
         let now = self.now();
-        let timeouts = self.core.config.timeouts;
+        let timeouts = self.data.core.config.timeouts;
         let wanted = self.has_room_for_link(group);
         let Some(g) = self.groups.at_mut(group) else {
             return;

@@ -1,22 +1,23 @@
 //! The client: answers CONFIRM LINK, then waits for ADD LINK.
 
 use super::super::super::{Fallback, QpGoal, Role};
-use crate::engine::Engine;
 use crate::id::{ConnIdx, GroupIdx, Idx, LinkIdx};
+use crate::link_group::Groups;
 use crate::wire::llc::ConfirmLink;
 use crate::wire::types::DiagnosisCode;
 
 use super::Formation;
 
-impl Engine<'_> {
+impl Groups<'_> {
     /// The Confirm left: CONFIRM LINK must come.
     //= RENDEZVOUS-017
     pub(crate) fn await_confirm_link(&mut self, conn: ConnIdx) {
         let group = self
+            .data
             .connections
             .at(conn)
             .map_or(Idx::NONE, |record| record.group);
-        let timeouts = self.core.config.timeouts;
+        let timeouts = self.data.core.config.timeouts;
         let wait = timeouts
             .confirm_link_request
             .saturating_add(timeouts.decline);
@@ -66,15 +67,15 @@ impl Engine<'_> {
             return;
         }
         self.confirm_group(group, request);
-        if let Some(l) = self.links.at_mut(link) {
+        if let Some(l) = self.data.links.at_mut(link) {
             //= LINK-025
             //= LINK-026
             l.number = request.link;
             l.goal = QpGoal::Rts;
         }
-        let wait = self.core.config.timeouts.control_command;
+        let wait = self.data.core.config.timeouts.control_command;
         self.set_formation(group, Formation::Activating, Some(wait));
-        self.schedule_link(link);
+        self.data.schedule_link(link);
     }
 
     //= RENDEZVOUS-022
@@ -86,7 +87,7 @@ impl Engine<'_> {
         if alone {
             self.set_formation(group, Formation::AddingSecond, None);
         } else {
-            let wait = self.core.config.timeouts.add_link_request;
+            let wait = self.data.core.config.timeouts.add_link_request;
             //= TIMER-002
             self.set_formation(group, Formation::AwaitingAddLink, Some(wait));
         }

@@ -1,18 +1,18 @@
 //! The server: confirms the first link, offers a second one.
 
-use crate::engine::Engine;
 use crate::id::{GroupIdx, LinkIdx};
+use crate::link_group::Groups;
 use crate::wire::llc::ConfirmLink;
 use crate::wire::types::DiagnosisCode;
 
 use super::super::super::Fallback;
 use super::Formation;
 
-impl Engine<'_> {
+impl Groups<'_> {
     /// The Confirm is there: bring the queue pair up, then confirm the link.
     //= RENDEZVOUS-020
     pub(crate) fn start_confirm_link(&mut self, group: GroupIdx) {
-        let timeouts = self.core.config.timeouts;
+        let timeouts = self.data.core.config.timeouts;
         //= V2-181
         let not_before = self.now().after(timeouts.confirm_link_delay);
         self.set_formation(
@@ -30,6 +30,7 @@ impl Engine<'_> {
         };
         let first = g.first_link();
         let usable = self
+            .data
             .links
             .at(first)
             .is_some_and(super::super::super::Link::is_usable);
@@ -57,7 +58,7 @@ impl Engine<'_> {
     //= LLC-014
     fn send_confirm_link(&mut self, group: GroupIdx, link: LinkIdx) {
         let number = self.next_link_number(group);
-        if let Some(l) = self.links.at_mut(link) {
+        if let Some(l) = self.data.links.at_mut(link) {
             l.number = number;
         }
         self.set_formation(group, Formation::AwaitingConfirmLinkReply, None);

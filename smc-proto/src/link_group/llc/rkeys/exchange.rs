@@ -2,12 +2,12 @@
 
 use super::super::super::{Agreement, Link, LinkSet};
 use super::super::Flow;
-use crate::engine::Engine;
 use crate::id::{BufferIdx, GroupIdx, Idx, LinkIdx};
+use crate::link_group::Groups;
 use crate::wire::llc::{ConfirmRkey, ConfirmRkeyContinuation, LinkRToken, LlcMessage, RkeyFlags};
 use crate::wire::types::RToken;
 
-impl Engine<'_> {
+impl Groups<'_> {
     /// Starts what is to be agreed on about an RMB; nothing, if there is nothing to
     /// say or no link to say it on.
     pub(in super::super) fn start_rkey_flow(&mut self, group: GroupIdx, buffer: BufferIdx) {
@@ -22,7 +22,7 @@ impl Engine<'_> {
 
     /// An own RMB as known on a link.
     pub(super) fn own_rtoken(&self, buffer: BufferIdx, link: LinkIdx) -> Option<RToken> {
-        let position = self.links.at(link)?.position;
+        let position = self.data.links.at(link)?.position;
         self.buffers.at(buffer)?.rtoken(position)
     }
 
@@ -34,13 +34,17 @@ impl Engine<'_> {
         let Some(b) = self.buffers.at(buffer) else {
             return Idx::NONE;
         };
-        let link = self.connections.at(b.waiter).map_or(Idx::NONE, |r| r.link);
+        let link = self
+            .data
+            .connections
+            .at(b.waiter)
+            .map_or(Idx::NONE, |r| r.link);
         let fits = |l: &Link| {
             l.is_active()
                 && l.is_usable()
                 && (!b.is_announced() || b.announced.contains(l.position))
         };
-        if self.links.at(link).is_some_and(fits) {
+        if self.data.links.at(link).is_some_and(fits) {
             return link;
         }
         self.select_links(group, fits)
@@ -89,7 +93,7 @@ impl Engine<'_> {
             self.start_flow(group);
             return;
         }
-        let until = self.now().after(self.core.config.timeouts.rkey_retry);
+        let until = self.now().after(self.data.core.config.timeouts.rkey_retry);
         if let Some(g) = self.groups.at_mut(group) {
             g.flow_deadline = Some(until);
         }
@@ -116,10 +120,15 @@ impl Engine<'_> {
         };
         let active = self.active_links(group);
         let named = self
+            .data
             .links
             .at(leaves)
             .is_some_and(|l| links.contains(l.position));
-        let waits = self.links.at(via_link).is_some_and(|l| l.request.is_some());
+        let waits = self
+            .data
+            .links
+            .at(via_link)
+            .is_some_and(|l| l.request.is_some());
         let sendable = self
             .buffers
             .at(buffer)
@@ -128,7 +137,7 @@ impl Engine<'_> {
         if via_link == leaves || !named || !waits || !sendable {
             return;
         }
-        if let Some(l) = self.links.at_mut(via_link) {
+        if let Some(l) = self.data.links.at_mut(via_link) {
             l.request = None;
         }
         self.send_confirm_rkey(group, buffer, attempts);
@@ -163,7 +172,7 @@ impl Engine<'_> {
         };
         //= LLC-066
         let mut left = links;
-        if let Some(l) = self.links.at(via_link) {
+        if let Some(l) = self.data.links.at(via_link) {
             left.remove(l.position);
         }
         //= V2-189
@@ -263,10 +272,11 @@ impl Engine<'_> {
             self.conclude_agreement(buffer, Agreement::Confirmed);
             self.announce_missing_links(group);
             self.end_flow(group);
-        } else if flags.contains(RkeyFlags::RETRY) && attempts < self.core.config.rkey_retries {
+        } else if flags.contains(RkeyFlags::RETRY) && attempts < self.data.core.config.rkey_retries
+        {
             //= LLC-064
             //= LLC-067
-            let until = self.now().after(self.core.config.timeouts.rkey_retry);
+            let until = self.now().after(self.data.core.config.timeouts.rkey_retry);
             if let Some(g) = self.groups.at_mut(group) {
                 g.flow = Flow::RetryConfirmRkey {
                     buffer,
@@ -292,8 +302,8 @@ impl Engine<'_> {
             let group = b.group;
             self.conclude_agreement(buffer, Agreement::Confirmed);
             //= RENDEZVOUS-056
-            self.each_member(group, |engine, conn| {
-                engine.decline_incomplete(conn, buffer);
+            self.each_member(group, |groups, conn| {
+                groups.mark_unwanted(conn, buffer);
             });
             return;
         }
@@ -310,7 +320,7 @@ impl Engine<'_> {
         b.agreement = agreement;
         let waiter = core::mem::replace(&mut b.waiter, Idx::NONE);
         if waiter.is_some() {
-            self.wake(waiter);
+            self.data.wake(waiter);
         } else {
             // It was given out before, and became incomplete: any number may wait.
             self.wake_rendezvous(group);

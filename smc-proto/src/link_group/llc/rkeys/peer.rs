@@ -3,8 +3,8 @@
 use super::super::super::{IncomingRkey, Link, LinkSet, LinkState, Role, remote_rmb};
 use super::super::Flow;
 use super::super::form::emit_short;
-use crate::engine::Engine;
 use crate::id::{GroupIdx, LinkIdx, RemoteRmbIdx};
+use crate::link_group::Groups;
 use crate::wire::llc::v2::{DeleteRkeyV2, LlcMessageV2};
 use crate::wire::llc::{
     ConfirmRkey, ConfirmRkeyContinuation, DeleteRkey, LinkRToken, LlcMessage, RkeyFlags,
@@ -14,7 +14,7 @@ use crate::wire::types::{RKey, RToken};
 /// Keys that an answer to DELETE RKEY of 44 bytes can repeat.
 const REPEATED: usize = 9;
 
-impl Engine<'_> {
+impl Groups<'_> {
     /// The peer announces an RMB.
     //= LLC-063
     //= LLCSER-005
@@ -38,7 +38,7 @@ impl Engine<'_> {
             self.reply(link, &LlcMessage::ConfirmRkey(message));
             return;
         }
-        let position = self.links.at(link).map_or(0, |l| l.position);
+        let position = self.data.links.at(link).map_or(0, |l| l.position);
         let known = self.links_known_to_peer(group);
         //= RMB-031
         let rmb = self
@@ -183,10 +183,10 @@ impl Engine<'_> {
         via_link: LinkIdx,
         message: &ConfirmRkey,
     ) -> Option<RemoteRmbIdx> {
-        let over = self.links.at(via_link)?.position;
+        let over = self.data.links.at(via_link)?.position;
         let list = self.groups.at(group)?.remote_rmbs;
-        let known = |engine: &mut Self, position, rtoken: RToken| {
-            let (pool, steps) = (&mut engine.remote_rmbs, &mut engine.core.steps);
+        let known = |groups: &mut Self, position, rtoken: RToken| {
+            let (pool, steps) = (&mut groups.remote_rmbs, &mut groups.data.core.steps);
             let rmb = remote_rmb::find(pool, &list, position, rtoken, steps);
             (rmb.is_some()).then_some(rmb)
         };
@@ -230,6 +230,7 @@ impl Engine<'_> {
             .map_or(LinkSet::EMPTY, |rmb| rmb.links());
         for index in self.links_of(group) {
             let omitted = self
+                .data
                 .links
                 .at(index)
                 .is_some_and(|l| known.contains(l.position) && !listed.contains(l.position));
@@ -248,7 +249,7 @@ impl Engine<'_> {
         link: LinkIdx,
         mut message: DeleteRkey,
     ) {
-        let position = self.links.at(link).map_or(0, |l| l.position);
+        let position = self.data.links.at(link).map_or(0, |l| l.position);
         let mut mask = 0u8;
         let mut bit = 0x80u8;
         for rkey in message.rkeys.clone() {
@@ -274,7 +275,7 @@ impl Engine<'_> {
         link: LinkIdx,
         message: &DeleteRkeyV2<'_>,
     ) {
-        let position = self.links.at(link).map_or(0, |l| l.position);
+        let position = self.data.links.at(link).map_or(0, |l| l.position);
         let mut unknown = 0u8;
         let mut repeated: heapless::Vec<RKey, REPEATED> = heapless::Vec::new();
         for rkey in message.rkeys.iter() {

@@ -3,11 +3,11 @@
 use super::super::super::Agreement;
 use super::super::Flow;
 use crate::command::BufferKind;
-use crate::engine::Engine;
 use crate::id::{BufferIdx, GroupIdx};
+use crate::link_group::Groups;
 use crate::wire::llc::{DeleteRkey, LlcMessage, RkeyFlags};
 
-impl Engine<'_> {
+impl Groups<'_> {
     /// An RMB was unused for long enough: withdraw it (RMB-028, RMB-029).
     //= RMB-028
     pub(crate) fn on_buffer_timeout(&mut self, index: BufferIdx) {
@@ -27,7 +27,7 @@ impl Engine<'_> {
             (BufferKind::Rmb, Agreement::Deleting) => {}
             // Its exchange is not over: it gets another period.
             (BufferKind::Rmb, Agreement::Confirming) => {
-                let deadline = now.after(self.core.config.timeouts.rmb_idle);
+                let deadline = now.after(self.data.core.config.timeouts.rmb_idle);
                 self.buffers.set_deadline(index, Some(deadline));
                 return;
             }

@@ -1,6 +1,5 @@
 //! What follows from each change of a connection: work for its link, events, its end.
 
-use super::Engine;
 use crate::command::TcpCommand;
 use crate::config::Config;
 use crate::connection::{Connection, Notices};
@@ -8,19 +7,20 @@ use crate::connection_record::{End, Pending, Phase};
 use crate::data_path::Deferred;
 use crate::event::CloseReason;
 use crate::id::ConnIdx;
+use crate::link_group::Groups;
 use crate::planted::PlantedBug;
 use crate::time::Instant;
 
-impl Engine<'_> {
+impl Groups<'_> {
     /// Runs `change` on a connection's protocol state, then draws the consequences.
     pub(crate) fn with_connection<R>(
         &mut self,
         index: ConnIdx,
         change: impl FnOnce(&mut Connection, Instant, &Config) -> R,
     ) -> Option<R> {
-        let now = self.core.now;
-        let connection = self.connections.at_mut(index)?.connection.as_mut()?;
-        let result = change(connection, now, &self.core.config);
+        let now = self.data.core.now;
+        let connection = self.data.connections.at_mut(index)?.connection.as_mut()?;
+        let result = change(connection, now, &self.data.core.config);
         self.after_connection(index);
         Some(result)
     }
@@ -28,14 +28,14 @@ impl Engine<'_> {
     /// Notes that what a connection needs was lost, if the connection is lent: it ends when it is
     /// given back.
     pub(crate) fn lose_if_lent(&mut self, index: ConnIdx) {
-        if let Some(record) = self.connections.at_mut(index) {
+        if let Some(record) = self.data.connections.at_mut(index) {
             record.lose_if_lent();
         }
     }
 
     /// Draws the consequences of a change: work for the link, events, the end.
     pub(crate) fn after_connection(&mut self, index: ConnIdx) {
-        let rest = self.data_path().after_connection(index);
+        let rest = self.data.after_connection(index);
         self.execute(rest);
     }
 
@@ -44,6 +44,7 @@ impl Engine<'_> {
         match rest {
             Deferred::Connection(index) => {
                 let notices = self
+                    .data
                     .connections
                     .at_mut(index)
                     .and_then(|record| record.connection.as_mut())
@@ -76,14 +77,14 @@ impl Engine<'_> {
             pending |= Pending::URGENT;
         }
         if !pending.is_empty() {
-            self.data_path().notify(index, pending);
+            self.data.notify(index, pending);
         }
         if notices.contains(Notices::TCP_RESET) {
-            self.command_tcp(index, TcpCommand::Reset);
+            self.data.command_tcp(index, TcpCommand::Reset);
         }
         //= CLOSE-033
         if notices.contains(Notices::TCP_CLOSE) {
-            self.command_tcp(index, TcpCommand::Close);
+            self.data.command_tcp(index, TcpCommand::Close);
         }
         if notices.contains(Notices::CLOSED) {
             self.on_closed(index);
@@ -92,7 +93,7 @@ impl Engine<'_> {
 
     /// Whether the application has not ended a connection itself.
     fn is_still_used(&self, index: ConnIdx) -> bool {
-        let record = self.connections.at(index);
+        let record = self.data.connections.at(index);
         record
             .and_then(|record| record.connection.as_ref())
             .is_some_and(|connection| !connection.is_given_up())
@@ -102,7 +103,7 @@ impl Engine<'_> {
     /// in flight and for events to be polled.
     //= CLOSE-027
     fn on_closed(&mut self, index: ConnIdx) {
-        let Some(record) = self.connections.at_mut(index) else {
+        let Some(record) = self.data.connections.at_mut(index) else {
             return;
         };
         if record.phase == Phase::Ended {
@@ -119,41 +120,17 @@ impl Engine<'_> {
         record
             .notices
             .remove(Pending::READABLE | Pending::WRITABLE | Pending::URGENT);
-        self.core.statistics.closed(reason);
-        self.notify(index, Pending::END);
-        self.release(index);
-    }
-
-    /// Ends a connection that never became active.
-    pub(crate) fn end(&mut self, index: ConnIdx, end: End) {
-        let Some(record) = self.connections.at_mut(index) else {
-            return;
-        };
-        if record.phase == Phase::Ended {
-            return;
-        }
-        if let Phase::Rendezvous(handshake) = record.phase {
-            if matches!(end, End::Closed(_)) {
-                self.keep_promised_element(handshake);
-            }
-            self.drop_handshake(handshake);
-        }
-        if let Some(record) = self.connections.at_mut(index) {
-            record.phase = Phase::Ended;
-            record.end = Some(end);
-        }
-        self.connections.set_deadline(index, None);
-        self.core.statistics.ended(end);
-        self.notify(index, Pending::END);
+        self.data.core.statistics.closed(reason);
+        self.data.report(index, Pending::END);
         self.release(index);
     }
 
     /// Frees what an ended connection holds, as far as nothing is in flight.
     pub(crate) fn release(&mut self, index: ConnIdx) {
-        let Some(record) = self.connections.at(index) else {
+        let Some(record) = self.data.connections.at(index) else {
             return;
         };
-        let early = self.planted(PlantedBug::ReuseEarly)
+        let early = self.data.core.planted(PlantedBug::ReuseEarly)
             && record
                 .connection
                 .as_ref()
@@ -172,8 +149,8 @@ impl Engine<'_> {
         if record.group.is_some() {
             self.leave_group(index);
         }
-        if ended && (sent || self.planted(PlantedBug::FreeListedSlot)) {
-            self.connections.remove(index);
+        if ended && (sent || self.data.core.planted(PlantedBug::FreeListedSlot)) {
+            self.data.connections.remove(index);
         }
     }
 }

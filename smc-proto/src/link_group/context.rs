@@ -1,0 +1,84 @@
+//! The context of link groups, and the lists of what their buffers have to do.
+
+use super::{Buffer, Control, LinkGroup, RemoteRmb};
+use crate::data_path::DataPath;
+use crate::id::{BufferId, BufferIdx, DeviceId, GroupId, GroupIdx};
+use crate::slots::Pool;
+use crate::time::Instant;
+
+/// Link groups with what belongs to them, and below it the data path, borrowed for one call.
+pub(crate) struct Groups<'a> {
+    pub(crate) data: DataPath<'a>,
+    pub(crate) groups: Pool<'a, LinkGroup>,
+    pub(crate) buffers: Pool<'a, Buffer>,
+    pub(crate) remote_rmbs: Pool<'a, RemoteRmb>,
+}
+
+impl Groups<'_> {
+    #[inline]
+    pub(crate) fn now(&self) -> Instant {
+        self.data.core.now
+    }
+
+    #[inline]
+    pub(crate) fn step(&mut self) {
+        self.data.core.step();
+    }
+
+    pub(crate) fn group_id(&self, index: GroupIdx) -> GroupId {
+        GroupId {
+            index,
+            generation: self.groups.generation(index),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn buffer_id(&self, index: BufferIdx) -> BufferId {
+        BufferId {
+            index,
+            generation: self.buffers.generation(index),
+        }
+    }
+
+    /// Puts a buffer on its device's list if it has anything to do.
+    pub(crate) fn schedule_buffer(&mut self, index: BufferIdx) {
+        let Some(buffer) = self.buffers.at(index) else {
+            return;
+        };
+        let Some((_, device)) = self.buffer_work(index) else {
+            return;
+        };
+        if buffer.listed_at != device {
+            self.unlist_buffer(index);
+        }
+        if let (Some(list), Some(buffer)) = (
+            self.data.core.devices.get_mut(usize::from(device.0)),
+            self.buffers.at_mut(index),
+        ) {
+            buffer.listed_at = device;
+            list.buffers.push_back(&mut self.buffers, index);
+        }
+    }
+
+    /// The next control command of a buffer, and the RNIC it is for:
+    /// registrations are a matter of the link's RNIC.
+    pub(crate) fn buffer_work(&self, index: BufferIdx) -> Option<(Control, DeviceId)> {
+        let buffer = self.buffers.at(index)?;
+        let wanted = buffer.wanted(self.registrable(buffer.group))?;
+        let link = wanted.link_position().and_then(|position| {
+            let links = self.links_of(buffer.group);
+            self.data.links.at(*links.get(usize::from(position))?)
+        });
+        Some((wanted, link.map_or(buffer.device, |link| link.path.device)))
+    }
+
+    /// Takes a buffer off the list of the RNIC it waits for.
+    pub(crate) fn unlist_buffer(&mut self, index: BufferIdx) {
+        let Some(device) = self.buffers.at(index).map(|b| b.listed_at) else {
+            return;
+        };
+        if let Some(list) = self.data.core.devices.get_mut(usize::from(device.0)) {
+            list.buffers.remove(&mut self.buffers, index);
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! Completions, and what of them concerns connections in rendezvous.
+
+use crate::completion::{IsmCompletion, RdmaCompletion};
+use crate::data_path::Deferred;
+use crate::engine::Engine;
+use crate::link_group::IsmFollowUp;
+use crate::wire::cdc::Cdc;
+
+impl Engine<'_> {
+    /// Any completion of an RNIC; for those of SENDs, `deferred` is what the data path left.
+    pub(crate) fn on_rdma(&mut self, completion: &RdmaCompletion<'_>, deferred: Deferred) {
+        if let (Deferred::Early(handshake), RdmaCompletion::Received { payload, .. }) =
+            (deferred, completion)
+        {
+            if let Some(h) = self.handshakes.at_mut(handshake)
+                && let Ok(cdc) = Cdc::parse(payload)
+            {
+                h.keep_early(&cdc);
+            }
+            return;
+        }
+        if let Some(useless) = self.groups.on_completion(completion, deferred) {
+            self.run_wakes();
+            self.groups.drop_useless(useless);
+        }
+    }
+
+    /// Any report of an ISM device.
+    pub(crate) fn on_ism_report(&mut self, completion: &IsmCompletion) {
+        match self.groups.on_ism(completion) {
+            IsmFollowUp::Nothing => {}
+            IsmFollowUp::Early(handshake, cdc) => {
+                if let Some(h) = self.handshakes.at_mut(handshake) {
+                    h.keep_early_ism(&cdc);
+                }
+            }
+            IsmFollowUp::Useless(useless) => {
+                self.run_wakes();
+                self.groups.drop_useless(useless);
+            }
+        }
+    }
+}
