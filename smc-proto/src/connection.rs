@@ -73,6 +73,7 @@ pub use cursor::Ring;
 pub use faults::{ApiMisuse, FatalCause, PeerMisbehaved};
 pub use notices::{CdcOutcome, CloseCause, Notices, Stats};
 pub use progress::Progress;
+pub(crate) use spans::segments;
 pub use spans::{Span, Spans};
 pub use work::{NotifyRecord, Sent};
 

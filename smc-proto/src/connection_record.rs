@@ -3,10 +3,9 @@
 use core::hash::{Hash, Hasher};
 
 use crate::command::{BufferSpans, TcpCommand};
-use crate::connection::{Connection, Shutdown, Spans};
+use crate::connection::{Connection, Shutdown, Spans, segments};
 use crate::event::{CloseReason, FallbackReason};
 use crate::id::{BufferId, BufferIdx, GroupId, GroupIdx, HandshakeIdx, Idx, LinkIdx, RemoteRmbIdx};
-use crate::link_group::segments;
 use crate::slots::{Linked, Links};
 use crate::time::Instant;
 use crate::wire::types::{AlertToken, RKey};

@@ -8,14 +8,14 @@
 mod fast;
 
 use crate::command::{BufferSpans, TcpCommand};
-use crate::connection::ApiMisuse;
+use crate::connection::{ApiMisuse, segments};
 use crate::connection_record::{ConnectionRecord, Pending, Phase};
 use crate::core::Core;
 #[cfg(doc)]
 use crate::engine::Engine;
 use crate::event::Event;
 use crate::id::{ConnId, ConnIdx, HandshakeIdx, LinkId, LinkIdx};
-use crate::link_group::{Link, link_list, segments};
+use crate::link_group::{Link, link_list};
 use crate::rand::TokenKey;
 use crate::slots::{Linked, Pool};
 use crate::storage::Tables;

@@ -73,7 +73,6 @@ pub(crate) use ism::{
     same_device,
 };
 pub(crate) use matching::{peer_bucket, qpn_bucket};
-pub(crate) use work::segments;
 
 pub use buffer::Buffer;
 pub(crate) use buffer::{Agreement, Control, Memory};

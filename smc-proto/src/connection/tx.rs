@@ -3,12 +3,11 @@
 use super::cursor::Step;
 use super::cursor::{Position, Ring, StepFault, bytes_between, newer};
 use super::faults::PeerMisbehaved;
-use super::spans::Spans;
+use super::spans::{Spans, segments};
 use super::urgent::UrgentOut;
 use super::work::NotifyRecord;
 use crate::command::DataWrite;
 use crate::config::UrgentFlags;
-use crate::link_group::segments;
 use crate::wire::cdc::ProducerFlags;
 use crate::wire::types::{AlertToken, Cursor};
 

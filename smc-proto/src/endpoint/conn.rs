@@ -4,12 +4,11 @@ use core::fmt;
 
 use crate::command::{BufferSpans, Segment};
 use crate::config::Config;
-use crate::connection::{ApiMisuse, CloseState, Connection, Progress, Shutdown};
+use crate::connection::{ApiMisuse, CloseState, Connection, Progress, Shutdown, segments};
 use crate::connection_record::{ConnectionRecord, Phase};
 use crate::engine::Engine;
 use crate::event::CloseReason;
 use crate::id::{ConnIdx, GroupId, LinkId};
-use crate::link_group::segments;
 use crate::time::Instant;
 use crate::wire::types::AlertToken;
 

@@ -65,7 +65,7 @@ pub struct Link {
     pub(crate) registrations: u16,
     /// Connections with something to send.
     pub(crate) ready: List<ConnectionRecord, READY>,
-    /// [`Core::changes`](crate::engine::Core::changes) as this link last transmitted, 0 if
+    /// [`Core::changes`](crate::core::Core::changes) as this link last transmitted, 0 if
     /// it had none.
     flowed_at: u64,
     /// The last connection of the link's present round, and the most transmits that

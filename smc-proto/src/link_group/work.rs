@@ -2,8 +2,7 @@
 
 use super::link::OpenTransmit;
 use super::{Link, SendKind};
-use crate::command::{DataTransmit, RdmaCommand, Segment};
-use crate::connection::Spans;
+use crate::command::{DataTransmit, RdmaCommand};
 use crate::connection_record::Phase;
 use crate::data_path::{DataPath, Deferred};
 use crate::id::{BufferIdx, ConnId, DeviceId, Idx, LinkId, LinkIdx, WrId};
@@ -281,13 +280,4 @@ impl DataPath<'_> {
             }
         }
     }
-}
-
-/// Pieces of a ring as pieces of a buffer, the ring starting at `start`.
-#[inline]
-pub(crate) fn segments(spans: Spans, start: u32) -> [Segment; 2] {
-    [spans.first(), spans.second()].map(|span| Segment {
-        offset: start.wrapping_add(span.offset),
-        length: span.len,
-    })
 }

@@ -7,11 +7,11 @@
 
 use super::{IsmBuffer, ism_slot};
 use crate::command::{BufferSpans, IsmCommand, Signal};
-use crate::connection::ApiMisuse;
+use crate::connection::{ApiMisuse, segments};
 use crate::connection_record::{ConnectionRecord, Phase};
 use crate::data_path::{DataPath, Deferred};
 use crate::id::{BufferId, ConnId, ConnIdx, DeviceId};
-use crate::link_group::{Buffer, segments};
+use crate::link_group::Buffer;
 use crate::slots::Pool;
 use crate::stats::count;
 use crate::wire::cdc_ism::{CDC_ISM_LENGTH, CdcIsm, Endianness};
