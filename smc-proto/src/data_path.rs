@@ -2,8 +2,8 @@
 //!
 //! Everything bytes of a connection need on their way (committed, written,
 //! announced, received, consumed) is here and in the methods that `link_group/`
-//! adds. What follows from them once in a connection's life needs the whole
-//! [`Engine`] and is handed to it as [`Deferred`].
+//! adds. What follows from them once in a connection's life needs [`Groups`] or the whole
+//! [`Engine`] and is handed to them as [`Deferred`].
 
 mod fast;
 
@@ -15,6 +15,8 @@ use crate::core::Core;
 use crate::engine::Engine;
 use crate::event::Event;
 use crate::id::{ConnId, ConnIdx, HandshakeIdx, LinkId, LinkIdx};
+#[cfg(doc)]
+use crate::link_group::Groups;
 use crate::link_group::{Link, link_list};
 use crate::rand::TokenKey;
 use crate::slots::{Linked, Pool};
@@ -42,7 +44,7 @@ pub struct ReadOutcome {
     pub follows: bool,
 }
 
-/// What the data path leaves to the whole engine. One number at most, so that it
+/// What the data path leaves to the contexts above. One number at most, so that it
 /// stays in registers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]

@@ -324,6 +324,7 @@ impl Engine<'_> {
         };
         h.state = state;
         let Some(record) = self.groups.data.connections.at_mut(h.conn) else {
+            debug_assert!(false, "a connection outlives its rendezvous");
             return;
         };
         record.contact.step = state.step();

@@ -58,6 +58,8 @@ impl Groups<'_> {
         let group = core::mem::replace(&mut record.contact.queued_on, Idx::NONE);
         if let Some(g) = self.groups.at_mut(group) {
             g.queued.remove(&mut self.data.connections, conn);
+        } else {
+            debug_assert!(group.is_none(), "a group that is waited for is not freed");
         }
     }
 
