@@ -47,6 +47,7 @@ mod ism;
 mod notices;
 mod progress;
 mod rx;
+mod segments;
 mod spans;
 mod timers;
 mod transitions;
@@ -73,7 +74,7 @@ pub use cursor::Ring;
 pub use faults::{ApiMisuse, FatalCause, PeerMisbehaved};
 pub use notices::{CdcOutcome, CloseCause, Notices, Stats};
 pub use progress::Progress;
-pub(crate) use spans::segments;
+pub(crate) use segments::segments;
 pub use spans::{Span, Spans};
 pub use work::{NotifyRecord, Sent};
 

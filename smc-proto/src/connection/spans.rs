@@ -1,7 +1,5 @@
 //! Pieces of a ring: at most two, because a ring wraps at most once.
 
-use crate::command::Segment;
-
 /// Consecutive bytes of a ring.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Span {
@@ -60,13 +58,4 @@ impl Spans {
             .into_iter()
             .filter(|span| span.len > 0)
     }
-}
-
-/// Pieces of a ring as pieces of a buffer, the ring starting at `start`.
-#[inline]
-pub(crate) fn segments(spans: Spans, start: u32) -> [Segment; 2] {
-    [spans.first(), spans.second()].map(|span| Segment {
-        offset: start.wrapping_add(span.offset),
-        length: span.len,
-    })
 }

@@ -3,7 +3,8 @@
 use super::cursor::Step;
 use super::cursor::{Position, Ring, StepFault, bytes_between, newer};
 use super::faults::PeerMisbehaved;
-use super::spans::{Spans, segments};
+use super::segments::segments;
+use super::spans::Spans;
 use super::urgent::UrgentOut;
 use super::work::NotifyRecord;
 use crate::command::DataWrite;
