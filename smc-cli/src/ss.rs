@@ -34,14 +34,14 @@ pub fn run(arguments: &SsArguments, stdout: &mut dyn Write) -> Result<(), Failur
 }
 
 fn show(arguments: &SsArguments, stdout: &mut dyn Write) -> Result<(), Failure> {
-    let mut rows = ours::rows()
+    let rows = ours::rows()
         .map_err(|error| Failure::Problem(format!("processes cannot be listed: {error}")))?;
     // Without SMC in the kernel there are none of its.
-    rows.extend(kernel::rows().unwrap_or_default());
-    rows.retain(|row| is_wanted(arguments, row));
+    let rows = rows.chain(kernel::rows().unwrap_or_default());
+    let rows = rows.filter(|row| is_wanted(arguments, row));
     if arguments.json {
-        for row in &rows {
-            writeln!(stdout, "{}", json::of(row))?;
+        for row in rows {
+            writeln!(stdout, "{}", json::of(&row))?;
         }
         return Ok(());
     }
@@ -52,8 +52,8 @@ fn show(arguments: &SsArguments, stdout: &mut dyn Write) -> Result<(), Failure> 
         wide: arguments.wide,
     };
     writeln!(stdout, "{}Process", columns.header())?;
-    for row in &rows {
-        writeln!(stdout, "{}{}", columns.line(row), row.process())?;
+    for row in rows {
+        writeln!(stdout, "{}{}", columns.line(&row), row.process())?;
         if arguments.explain
             && let Some((why, remedy)) = row.why()
         {

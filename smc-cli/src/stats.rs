@@ -18,8 +18,8 @@ use crate::output::Failure;
 pub fn run(arguments: &StatsArguments, stdout: &mut dyn Write) -> Result<(), Failure> {
     let found = smc_view::processes()
         .map_err(|error| Failure::Problem(format!("processes cannot be listed: {error}")))?;
-    let wanted = |found: &&Found| arguments.process.is_none_or(|of| of == found.process);
-    let counted = found.iter().filter(wanted).map(|found| {
+    let wanted = |found: &Found| arguments.process.is_none_or(|of| of == found.process);
+    let counted = found.filter(wanted).map(|found| {
         let began = found.view.began();
         let name = format!("{}-{began}", found.process);
         (name, found.view.read().statistics)

@@ -1,14 +1,14 @@
 //! Memory files of a fixed size that processes share.
 
 use std::fmt;
-use std::fs::File;
 use std::io;
 use std::ops::Deref;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr::{NonNull, null_mut};
 
-use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags};
+use rustix::fs::{FileType, MemfdFlags, Mode, OFlags, SealFlags};
 use rustix::mm::{MapFlags, ProtFlags};
 use rustix::process::{Resource, getrlimit};
 
@@ -70,20 +70,35 @@ impl<T: Atomics> Memory<T> {
 
     /// Opens the memory file that a path names.
     ///
+    /// Another user may choose what the path leads to, and change that at any moment. A device, a
+    /// FIFO or a file of any other kind is therefore not opened: what the path leads to is looked
+    /// at first, and then opened itself, not what the path leads to by then.
+    ///
     /// # Errors
     /// The file cannot be opened or mapped, or is not one of this kind: a memory file with a
     /// sealed size, which is that of the layout.
     pub fn open(path: &Path, access: Access) -> io::Result<Self> {
+        let other = || io::Error::from(io::ErrorKind::InvalidData);
+        let found = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+        let itself = format!("/proc/self/fd/{}", found.as_raw_fd());
+        let target = std::fs::read_link(&itself)?;
+        if !target.as_os_str().as_bytes().starts_with(b"/memfd:") {
+            return Err(other());
+        }
+        let stat = rustix::fs::fstat(&found)?;
+        let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+        if !is_file || u64::try_from(stat.st_size) != Ok(size_of::<T>() as u64) {
+            return Err(other());
+        }
         let mode = match access {
             Access::Read => OFlags::RDONLY,
             Access::Write => OFlags::RDWR,
         };
-        // A FIFO does not wait for its other end, and no terminal becomes the process's own.
-        let flags = mode | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
-        let other = || io::Error::from(io::ErrorKind::InvalidData);
+        let file = rustix::fs::open(&itself, mode | OFlags::CLOEXEC, Mode::empty())?;
         let seals = rustix::fs::fcntl_get_seals(&file).map_err(|_| other())?;
-        if !seals.contains(SEALS) || file.metadata()?.len() != size_of::<T>() as u64 {
+        // The size could change until here.
+        let size = rustix::fs::fstat(&file)?.st_size;
+        if !seals.contains(SEALS) || u64::try_from(size) != Ok(size_of::<T>() as u64) {
             return Err(other());
         }
         Self::map(file.as_fd(), access)

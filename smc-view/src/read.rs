@@ -31,18 +31,19 @@ pub struct Found {
 }
 
 /// The processes that publish and that this process may look into: those of its user, or all for
-/// root. In the order of their numbers.
+/// root. In the order of their numbers, each found when it is asked for: hostile users have many
+/// processes.
 ///
 /// # Errors
 /// `/proc` cannot be read.
-pub fn processes() -> io::Result<Vec<Found>> {
+pub fn processes() -> io::Result<impl Iterator<Item = Found>> {
     let numbers = fs::read_dir("/proc")?.filter_map(|entry| {
         let name = entry.ok()?.file_name();
         name.to_str()?.parse::<u32>().ok()
     });
     let mut numbers: Vec<_> = numbers.collect();
     numbers.sort_unstable();
-    Ok(numbers.into_iter().filter_map(Found::at).collect())
+    Ok(numbers.into_iter().filter_map(Found::at))
 }
 
 impl Found {
@@ -51,7 +52,9 @@ impl Found {
     pub fn at(process: u32) -> Option<Self> {
         let root = PathBuf::from(format!("/proc/{process}"));
         // The number by which the process itself goes, which is another one in a container.
-        let status = fs::read_to_string(root.join("status")).ok()?;
+        let status = fs::read(root.join("status")).ok()?;
+        // The name of the program is in it, and may be any bytes.
+        let status = String::from_utf8_lossy(&status);
         let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
         let own = field("NSpid:")
             .and_then(|numbers| numbers.split_whitespace().last())
@@ -340,5 +343,8 @@ mod tests {
             "a?[2J?b\u{fffd}\u{fffd}"
         );
         assert_eq!(printable("\u{9b}é".as_bytes()), "?é");
+        // Nor turn the rest of the line around, or hide in it.
+        let turned = "a\u{202e}b\u{2066}c\u{200b}d\u{2028}e\u{feff}";
+        assert_eq!(printable(turned.as_bytes()), "a?b?c?d?e?");
     }
 }

@@ -74,6 +74,9 @@ pub const KEYS: [&str; counters::KEYS] = [
     "SMC_TX_RMB_USAGE",
 ];
 
+/// Most distinct reasons of fallbacks in a sum, by side: several times those that there are.
+const FALLBACKS: usize = 256;
+
 /// Positions of [`KEYS`].
 pub(crate) mod key {
     pub(crate) const BUFFERS_SENT: usize = 0;
@@ -226,10 +229,13 @@ impl Statistics {
         add_all(&mut self.messages, &other.messages);
         self.link_moves = self.link_moves.wrapping_add(other.link_moves);
         for fallback in &other.fallbacks {
-            let same = |at: &&mut Fallback| (at.code, at.side) == (fallback.code, fallback.side);
-            match self.fallbacks.iter_mut().find(same) {
+            let same = |at: &Fallback| (at.code, at.side) == (fallback.code, fallback.side);
+            let has_room = self.fallbacks.len() < FALLBACKS;
+            match self.fallbacks.iter_mut().find(|at| same(at)) {
                 Some(at) => at.count = at.count.wrapping_add(fallback.count),
-                None => self.fallbacks.push(*fallback),
+                None if has_room => self.fallbacks.push(*fallback),
+                // It is in the totals alone: hostile processes make reasons up.
+                None => {}
             }
         }
     }

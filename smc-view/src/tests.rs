@@ -220,6 +220,25 @@ fn fallbacks_are_counted_by_reason_and_side() {
     }
 }
 
+/// Many processes, each with reasons that it has made up, cost neither memory nor time.
+#[test]
+fn a_sum_has_a_bounded_number_of_reasons() {
+    let mut sums = Statistics::default();
+    for process in 0..40_u32 {
+        let fallback = |at| Fallback {
+            code: process * 64 + at,
+            side: Side::Client,
+            count: 1,
+        };
+        sums.add(&Statistics {
+            tcp: [64, 0],
+            fallbacks: (0..64).map(fallback).collect(),
+            ..Statistics::default()
+        });
+    }
+    assert_eq!((sums.fallbacks.len(), sums.tcp), (256, [2560, 0]));
+}
+
 /// A process may be stopped at any place.
 #[test]
 fn a_writer_that_is_stopped_withholds_nothing() {
@@ -328,6 +347,56 @@ fn what_is_no_view_is_refused() {
     rustix::fs::fcntl_add_seals(&other_version, SealFlags::GROW | SealFlags::SHRINK).unwrap();
     assert!(open(&other_version).is_err());
     assert!(View::open("/dev/null".as_ref()).is_err());
+}
+
+/// Opening a device may do something, and opening others may wait. Root reads the descriptors of
+/// hostile users.
+#[test]
+fn what_is_no_memory_file_is_not_even_opened() {
+    use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
+    let directory = std::env::temp_dir().join(format!("smc-view-{}", std::process::id()));
+    fs::create_dir_all(&directory).unwrap();
+    let (pipe, file) = (directory.join("pipe"), directory.join("file"));
+    let kind = rustix::fs::FileType::Fifo;
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, kind, 0o600.into(), 0).unwrap();
+    let sized = fs::File::create(&file).unwrap();
+    sized.set_len(size_of::<Layout>() as u64).unwrap();
+    drop(sized);
+    let flags = CreateFlags::CLOEXEC | CreateFlags::NONBLOCK;
+    let watch = inotify::init(flags).unwrap();
+    let mut buffer = [std::mem::MaybeUninit::uninit(); 4096];
+    for path in [&pipe, &file] {
+        inotify::add_watch(&watch, path, WatchFlags::OPEN).unwrap();
+        // It is opened by way of a descriptor, too.
+        let held = rustix::fs::OFlags::PATH;
+        let held = rustix::fs::open(path, held, rustix::fs::Mode::empty()).unwrap();
+        let link = PathBuf::from(format!("/proc/self/fd/{}", held.as_raw_fd()));
+        for path in [path, &link] {
+            let error = View::open(path).unwrap_err();
+            assert_eq!(error.kind(), std::io::ErrorKind::InvalidData);
+        }
+        let mut events = inotify::Reader::new(&watch, &mut buffer);
+        assert!(events.next().is_err(), "{} was opened", path.display());
+    }
+    // The watch sees what is opened.
+    fs::File::open(&file).unwrap();
+    let mut events = inotify::Reader::new(&watch, &mut buffer);
+    assert_eq!(events.next().unwrap().events(), ReadFlags::OPEN);
+    fs::remove_dir_all(&directory).unwrap();
+}
+
+/// A name may be any bytes, those of a letter that was cut in two among them.
+#[test]
+fn a_process_with_any_name_is_found() {
+    let (_file, publisher) = Publisher::start().unwrap();
+    let before = fs::read("/proc/self/comm").unwrap();
+    fs::write("/proc/self/comm", b"\xff\xfe\nUid:\t7").unwrap();
+    let found = Found::at(std::process::id());
+    fs::write("/proc/self/comm", before.trim_ascii_end()).unwrap();
+    let found = found.unwrap();
+    assert_eq!(found.program, "\u{fffd}\u{fffd}?Uid:?7");
+    assert_eq!(found.user, rustix::process::geteuid().as_raw());
+    assert_eq!(publisher.layout().head.process.load(Ordering::Relaxed), found.process);
 }
 
 #[test]

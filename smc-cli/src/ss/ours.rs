@@ -7,16 +7,16 @@ use smc_view::{Connection, Counted, Found, LinkRecord, Role, Technology, process
 
 use super::row::{Cursor, Details, Link, Memory, Mode, Row};
 
-/// All of them, in the order of their processes.
-pub(super) fn rows() -> io::Result<Vec<Row>> {
-    let mut rows = Vec::new();
-    for found in processes()? {
+/// All of them, in the order of their processes. One process is looked at after the other: what
+/// many have published takes no more memory than what one has.
+pub(super) fn rows() -> io::Result<impl Iterator<Item = Row>> {
+    let rows = |found: Found| {
         let snapshot = found.view.read();
-        for (connection, counted) in &snapshot.connections {
-            rows.push(row(&found, &snapshot.links, connection, counted));
-        }
-    }
-    Ok(rows)
+        let connections = snapshot.connections.iter();
+        let rows = connections.map(|(at, counted)| row(&found, &snapshot.links, at, counted));
+        rows.collect::<Vec<_>>()
+    };
+    Ok(processes()?.flat_map(rows))
 }
 
 fn row(found: &Found, links: &[LinkRecord], at: &Connection, counted: &Counted) -> Row {

@@ -1,7 +1,8 @@
 //! `smcx ss`: the kernel's records as `smcss` shows them, and connections of programs.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use smc_sockets::{SmcListener, SmcStream, Stack};
@@ -9,6 +10,7 @@ use smcx::ss::kernel;
 use smcx::ss::row::{Columns, Cursor, Row};
 
 use crate::common::smcx;
+use crate::stats::Ended;
 
 /// A record of `sock_diag`: state, mode, addresses, and attributes.
 fn record(state: u8, mode: u8, ends: [SocketAddr; 2], attributes: &[(u16, Vec<u8>)]) -> Vec<u8> {
@@ -311,4 +313,59 @@ fn what_excludes_each_other_is_wrong_usage() {
             "{arguments:?}"
         );
     }
+}
+
+/// Bytes of a connection's row in a view, and most rows of one: they end its memory.
+const ROW: usize = 576;
+const ROWS: usize = 16_384;
+
+/// The view of a process, with its row of a listener as often as there is room.
+fn full_view(process: u32) -> Vec<u8> {
+    let descriptors = std::fs::read_dir(format!("/proc/{process}/fd")).unwrap();
+    let paths = descriptors.map(|entry| entry.unwrap().path());
+    let is_view = |path: &std::path::PathBuf| {
+        std::fs::read_link(path).is_ok_and(|at| at.starts_with("/memfd:smc-view (deleted)"))
+    };
+    let mut view = std::fs::read(paths.into_iter().find(is_view).unwrap()).unwrap();
+    let first = view.len() - ROWS * ROW;
+    let row = view[first..first + ROW].to_vec();
+    for at in view[first..].chunks_mut(ROW) {
+        at.copy_from_slice(&row);
+    }
+    view[12..16].copy_from_slice(&(ROWS as u32).to_ne_bytes());
+    view
+}
+
+/// A process that publishes whatever it likes.
+fn publishes(view: &[u8]) -> Ended {
+    use rustix::fs::{MemfdFlags, SealFlags};
+    let memory = rustix::fs::memfd_create("smc-view", MemfdFlags::ALLOW_SEALING).unwrap();
+    rustix::io::write(&memory, view).unwrap();
+    rustix::fs::fcntl_add_seals(&memory, SealFlags::GROW | SealFlags::SHRINK).unwrap();
+    let child = Command::new("sleep").arg("60").spawn().unwrap();
+    // It has the memory already.
+    rustix::io::pwrite(&memory, &child.id().to_ne_bytes(), 8).unwrap();
+    Ended(child)
+}
+
+/// Hostile users have many processes, each with as many rows as a view can have: root reads
+/// them all, with the memory that one takes.
+#[test]
+fn many_full_views_take_no_more_memory_than_one() {
+    let mut listener = Command::new(env!("CARGO_BIN_EXE_smcx"));
+    listener.args(["listen", "127.0.0.1:0"]).stdin(Stdio::null());
+    let mut listener = Ended(listener.stderr(Stdio::piped()).spawn().unwrap());
+    // It says where it listens.
+    let stderr = listener.0.stderr.take().unwrap();
+    BufReader::new(stderr).read_line(&mut String::new()).unwrap();
+    let view = full_view(listener.0.id());
+    let _processes: Vec<_> = (0..12).map(|_| publishes(&view)).collect();
+    let command = "ulimit -v 131072; exec \"$0\" ss --listening";
+    let mut limited = Command::new("sh");
+    limited.args(["-c", command, env!("CARGO_BIN_EXE_smcx")]);
+    let mut limited = Ended(limited.stdout(Stdio::piped()).spawn().unwrap());
+    let lines = BufReader::new(limited.0.stdout.take().unwrap()).lines();
+    let shown = lines.filter(|line| line.as_ref().unwrap().ends_with("/sleep"));
+    assert_eq!(shown.count(), 12 * ROWS);
+    assert!(limited.0.wait().unwrap().success());
 }

@@ -12,7 +12,7 @@ use smc_sockets::SmcStream;
 use crate::common::{scratch, smcx};
 
 /// A process that is ended with the test.
-struct Ended(Child);
+pub(crate) struct Ended(pub(crate) Child);
 
 impl Drop for Ended {
     fn drop(&mut self) {
