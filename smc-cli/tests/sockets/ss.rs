@@ -353,7 +353,7 @@ fn publishes(view: &[u8]) -> Ended {
 #[test]
 fn many_full_views_take_no_more_memory_than_one() {
     let mut listener = Command::new(env!("CARGO_BIN_EXE_smcx"));
-    listener.args(["listen", "127.0.0.1:0"]).stdin(Stdio::null());
+    listener.args(["listen", "127.0.0.1:0", "--verbose"]).stdin(Stdio::null());
     let mut listener = Ended(listener.stderr(Stdio::piped()).spawn().unwrap());
     // It says where it listens.
     let stderr = listener.0.stderr.take().unwrap();
