@@ -39,5 +39,5 @@ fn own_user() -> u32 {
 fn seen() -> Result<Vec<Seen>, Failure> {
     let found = smc_view::processes()
         .map_err(|error| Failure::Problem(format!("processes cannot be listed: {error}")))?;
-    Ok(found.iter().map(Seen::of).collect())
+    Ok(found.map(|found| Seen::of(&found)).collect())
 }

@@ -34,6 +34,7 @@ pub unsafe trait Atomics: Sync {}
 /// A memory file with the layout `T`, mapped for as long as the value lives.
 pub struct Memory<T: Atomics> {
     at: NonNull<T>,
+    owner: u32,
 }
 
 // SAFETY: the memory consists of atomics, and stays mapped until the value is dropped.
@@ -97,8 +98,8 @@ impl<T: Atomics> Memory<T> {
         let file = rustix::fs::open(&itself, mode | OFlags::CLOEXEC, Mode::empty())?;
         let seals = rustix::fs::fcntl_get_seals(&file).map_err(|_| other())?;
         // The size could change until here.
-        let size = rustix::fs::fstat(&file)?.st_size;
-        if !seals.contains(SEALS) || u64::try_from(size) != Ok(size_of::<T>() as u64) {
+        let stat = rustix::fs::fstat(&file)?;
+        if !seals.contains(SEALS) || u64::try_from(stat.st_size) != Ok(size_of::<T>() as u64) {
             return Err(other());
         }
         Self::map(file.as_fd(), access)
@@ -110,11 +111,18 @@ impl<T: Atomics> Memory<T> {
             Access::Write => ProtFlags::READ | ProtFlags::WRITE,
         };
         let length = size_of::<T>();
+        let owner = rustix::fs::fstat(file)?.st_uid;
         // SAFETY: a new mapping at an address of the kernel's choice aliases nothing.
         let at =
             unsafe { rustix::mm::mmap(null_mut(), length, access, MapFlags::SHARED, file, 0) }?;
         let at = NonNull::new(at.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self { at })
+        Ok(Self { at, owner })
+    }
+
+    /// The user who made the file.
+    #[must_use]
+    pub fn owner(&self) -> u32 {
+        self.owner
     }
 
     /// Leaves the memory mapped for as long as the process lives.

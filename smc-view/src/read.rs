@@ -61,13 +61,15 @@ impl Found {
             .and_then(|number| number.parse().ok())
             .unwrap_or(process);
         let user = field("Uid:").and_then(|users| users.split_whitespace().nth(1)?.parse().ok());
-        let view = views(&root).find(|view| view.process() == own)?;
+        let user: u32 = user?;
+        let is_own = |view: &View| view.process() == own && is_of(view.memory.owner(), user);
+        let view = views(&root).find(is_own)?;
         let program = fs::read(root.join("comm")).ok()?;
         Some(Self {
             process,
             program: printable(&program),
             started: started(process)?,
-            user: user?,
+            user,
             view,
         })
     }
@@ -82,6 +84,13 @@ pub fn started(process: u32) -> Option<u64> {
     let rest = stat.rsplit(|byte| *byte == b')').next()?;
     let field = rest.split(|byte| *byte == b' ').nth(20)?;
     std::str::from_utf8(field).ok()?.parse().ok()
+}
+
+/// Whether a process of this user may have made a memory file of this owner: itself, or before it
+/// gave the rights of root up. A program that gained rights when it was executed has descriptors
+/// of whoever executed it.
+pub(crate) const fn is_of(owner: u32, user: u32) -> bool {
+    owner == user || owner == 0
 }
 
 /// The memory files of the right kind among the descriptors of a process, its own and those of

@@ -396,7 +396,32 @@ fn a_process_with_any_name_is_found() {
     let found = found.unwrap();
     assert_eq!(found.program, "\u{fffd}\u{fffd}?Uid:?7");
     assert_eq!(found.user, rustix::process::geteuid().as_raw());
-    assert_eq!(publisher.layout().head.process.load(Ordering::Relaxed), found.process);
+    assert_eq!(
+        publisher.layout().head.process.load(Ordering::Relaxed),
+        found.process
+    );
+}
+
+/// A program that gains rights has what the user who executes it has prepared.
+#[test]
+fn a_view_that_another_user_made_does_not_count() {
+    let (file, _) = Publisher::start().unwrap();
+    let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    let own = rustix::process::geteuid();
+    let memory = || Memory::<Layout>::open(&path, Access::Read).unwrap();
+    assert_eq!(memory().owner(), own.as_raw());
+    let other = rustix::fs::Uid::from_raw(54_321);
+    // Only root gives files away.
+    let given = rustix::fs::fchown(&file, Some(other), None);
+    assert_eq!(given.is_ok(), own.is_root());
+    let owner = if own.is_root() { other } else { own };
+    assert_eq!(memory().owner(), owner.as_raw());
+    for (owner, user) in [(0, 0), (0, 33), (33, 33)] {
+        assert!(crate::read::is_of(owner, user));
+    }
+    for (owner, user) in [(33, 0), (33, 34), (54_321, 0)] {
+        assert!(!crate::read::is_of(owner, user));
+    }
 }
 
 #[test]
