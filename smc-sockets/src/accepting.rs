@@ -11,6 +11,7 @@ use std::time::Instant;
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use smc_transport_ism::shared::pairing;
+use smc_view::ConnectionRow;
 
 use crate::carrier::{Carrier, Cause, Limit};
 use crate::descriptors;
@@ -22,6 +23,7 @@ use crate::socket::Socket;
 use crate::stack::Stack;
 use crate::stream::SmcStream;
 use crate::undecided::{Admission, Source};
+use crate::viewing;
 
 /// A connection that a program has accepted from a listener of its own, and of which it is not
 /// decided yet what carries it: [`Stack::accepted`].
@@ -44,6 +46,13 @@ pub struct Accepting {
     /// A process has begun: this one, or one from which it was forked.
     has_begun: AtomicBool,
     here: PerProcess<Here>,
+}
+
+/// A listening kernel socket that this process publishes, as long as the value lives:
+/// [`Stack::publish_listener`].
+#[derive(Debug)]
+pub struct PublishedListener {
+    _row: ConnectionRow,
 }
 
 /// How far this process has come.
@@ -90,6 +99,20 @@ impl Stack {
             pairing::mark_listener(listener)?;
         }
         Ok(())
+    }
+
+    /// Lists a listening kernel socket that was announced ([`Self::announce_listener`]) among what
+    /// this process publishes, until the value is dropped. `None` where the policy forbids SMC at
+    /// the port, and in a process that publishes nothing.
+    #[must_use]
+    pub fn publish_listener(&self, listener: impl AsFd) -> Option<PublishedListener> {
+        let address = rustix::net::getsockname(&listener).ok()?;
+        let address = SocketAddr::try_from(address).ok()?;
+        let stack = self.current().ok()?;
+        let policy = &stack.shard().asking.policy;
+        policy.listening(address.port()).ok()?;
+        let row = viewing::listener(address, listener)?;
+        Some(PublishedListener { _row: row })
     }
 
     /// Takes back what [`Self::announce_listener`] did, for every process that shares the socket.

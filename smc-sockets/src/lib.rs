@@ -176,7 +176,7 @@ pub use smc_transport_ism::descriptors;
 mod children;
 
 #[cfg(target_os = "linux")]
-pub use accepting::Accepting;
+pub use accepting::{Accepting, PublishedListener};
 #[cfg(target_os = "linux")]
 pub use building::SmcSocket;
 #[cfg(target_os = "linux")]

@@ -395,12 +395,107 @@ static void handler_jumps_client(int port)
     expect_end(fd);
 }
 
+/* --- a handler that jumps out of a read, which is the usual limit of time for it, and the program
+ * reads again */
+
+static void read_is_left_server(int listener)
+{
+    int fd = welcome(listener);
+    struct sigaction action = {.sa_handler = jumps};
+    MUST(sigaction(SIGALRM, &action, NULL));
+    for (volatile int at = 0; at < 3; at++) {
+        if (sigsetjmp(place, 1) == 0) {
+            struct itimerval soon = {.it_value.tv_usec = 50000};
+            MUST(setitimer(ITIMER_REAL, &soon, NULL));
+            char byte;
+            say("read = %d", (int)read(fd, &byte, 1));
+        } else {
+            say("the handler has jumped");
+        }
+    }
+    action.sa_handler = SIG_DFL;
+    MUST(sigaction(SIGALRM, &action, NULL));
+    alarm(LIMIT);
+    signal_peer(fd);
+    await_peer(fd);
+    say("and read again");
+    signal_peer(fd);
+}
+
+static void read_is_left_client(int port)
+{
+    int fd = dial(port);
+    signal_peer(fd);
+    await_peer(fd);
+    /* The other side sleeps in its read by now. */
+    usleep(200000);
+    signal_peer(fd);
+    await_peer(fd);
+    expect_end(fd);
+}
+
+/* --- children are forked while another thread connects, and look at what they have inherited */
+
+#define CONNECTIONS 60
+
+static void forks_beside_server(int listener)
+{
+    for (int at = 0; at < CONNECTIONS; at++) {
+        int fd = take(listener);
+        await_peer(fd);
+        signal_peer(fd);
+        MUST(close(fd));
+    }
+    say("%d connections", CONNECTIONS);
+}
+
+static volatile bool all_connected;
+
+static void *connects(void *port)
+{
+    for (int at = 0; at < CONNECTIONS; at++) {
+        int fd = dial(*(int *)port);
+        signal_peer(fd);
+        await_peer(fd);
+        MUST(close(fd));
+    }
+    all_connected = true;
+    return NULL;
+}
+
+static void forks_beside_client(int port)
+{
+    pthread_t thread;
+    must("pthread_create", -pthread_create(&thread, NULL, connects, &port));
+    int failed = 0;
+    while (!all_connected) {
+        pid_t child = must("fork", fork());
+        if (child == 0) {
+            /* One that waits for ever is ended. */
+            alarm(10);
+            char byte;
+            for (int fd = 3; fd < 64; fd++) {
+                recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+                close(fd);
+            }
+            _exit(0);
+        }
+        int status;
+        MUST(waitpid(child, &status, 0));
+        failed += status != 0;
+    }
+    must("pthread_join", -pthread_join(thread, NULL));
+    say("%d children have failed", failed);
+}
+
 const struct test_case cases[] = {
     {"cancelled", cancelled_server, cancelled_client},
     {"cancelled-later", cancelled_later_server, cancelled_later_client},
     {"handler-while-waiting", handler_while_waiting_server, handler_while_waiting_client},
     {"handler-at-any-moment", handler_at_any_moment_server, handler_at_any_moment_client},
     {"handler-jumps", handler_jumps_server, handler_jumps_client},
+    {"read-is-left", read_is_left_server, read_is_left_client},
+    {"forks-beside", forks_beside_server, forks_beside_client},
     {"many-threads", many_threads_server, many_threads_client},
     {NULL, NULL, NULL},
 };

@@ -304,6 +304,22 @@ fn connections_of_programs_are_listed_with_their_reasons() {
     drop((near, far));
 }
 
+/// A program that accepts by itself, as those under `smcx run` do, has its listeners listed, too.
+#[test]
+fn listeners_of_the_kernel_are_listed_until_they_are_closed() {
+    let stack = Stack::open().unwrap();
+    let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = tcp.local_addr().unwrap().port();
+    stack.announce_listener(&tcp).unwrap();
+    assert_eq!(of_port(port, &["-l"]).len(), 0);
+    let published = stack.publish_listener(&tcp).unwrap();
+    let listed = of_port(port, &["-l"]);
+    assert_eq!(listed.len(), 1);
+    assert_eq!(listed[0]["state"], "LISTEN");
+    drop(published);
+    assert_eq!(of_port(port, &["-l"]).len(), 0);
+}
+
 #[test]
 fn what_excludes_each_other_is_wrong_usage() {
     for arguments in [["-l", "-a"], ["-D", "-R"], ["-l", "-d"]] {
@@ -337,11 +353,13 @@ fn full_view(process: u32) -> Vec<u8> {
 }
 
 /// A process that publishes whatever it likes.
-fn publishes(view: &[u8]) -> Ended {
+fn publishes(view: &[u8], owner: Option<u32>) -> Ended {
     use rustix::fs::{MemfdFlags, SealFlags};
     let memory = rustix::fs::memfd_create("smc-view", MemfdFlags::ALLOW_SEALING).unwrap();
     rustix::io::write(&memory, view).unwrap();
     rustix::fs::fcntl_add_seals(&memory, SealFlags::GROW | SealFlags::SHRINK).unwrap();
+    let owner = owner.map(rustix::fs::Uid::from_raw);
+    rustix::fs::fchown(&memory, owner, None).unwrap();
     let child = Command::new("sleep").arg("60").spawn().unwrap();
     // It has the memory already.
     rustix::io::pwrite(&memory, &child.id().to_ne_bytes(), 8).unwrap();
@@ -353,13 +371,20 @@ fn publishes(view: &[u8]) -> Ended {
 #[test]
 fn many_full_views_take_no_more_memory_than_one() {
     let mut listener = Command::new(env!("CARGO_BIN_EXE_smcx"));
-    listener.args(["listen", "127.0.0.1:0", "--verbose"]).stdin(Stdio::null());
+    listener
+        .args(["listen", "127.0.0.1:0", "--verbose"])
+        .stdin(Stdio::null());
     let mut listener = Ended(listener.stderr(Stdio::piped()).spawn().unwrap());
     // It says where it listens.
     let stderr = listener.0.stderr.take().unwrap();
-    BufReader::new(stderr).read_line(&mut String::new()).unwrap();
+    BufReader::new(stderr)
+        .read_line(&mut String::new())
+        .unwrap();
     let view = full_view(listener.0.id());
-    let _processes: Vec<_> = (0..12).map(|_| publishes(&view)).collect();
+    let _processes: Vec<_> = (0..12).map(|_| publishes(&view, None)).collect();
+    // The memory of another user does not count: programs that gain rights keep what they are given.
+    let is_root = rustix::process::geteuid().is_root();
+    let _set_user_id = is_root.then(|| publishes(&view, Some(54_321)));
     let command = "ulimit -v 131072; exec \"$0\" ss --listening";
     let mut limited = Command::new("sh");
     limited.args(["-c", command, env!("CARGO_BIN_EXE_smcx")]);

@@ -5,6 +5,7 @@
 //! before the program uses it, so that a child that is forked first may do that.
 
 use std::net::TcpStream;
+use std::sync::Arc;
 
 use smc_sockets::Stack;
 
@@ -18,11 +19,17 @@ pub(crate) fn listens(fd: i32) {
         return;
     }
     // Also where nothing comes of it: it is not asked again then.
-    table::put(fd, Object::Listener);
+    table::put(fd, Object::Listener(None));
     if let Some(stack) = config::stack() {
         accept_at_once(fd);
         // What cannot be announced accepts TCP.
-        let _ = config::inside(|| stack.announce_listener(borrowed(fd)));
+        let published = config::inside(|| {
+            stack.announce_listener(borrowed(fd)).ok()?;
+            stack.publish_listener(borrowed(fd))
+        });
+        if let Some(published) = published {
+            table::put(fd, Object::Listener(Some(Arc::new(published))));
+        }
     }
 }
 

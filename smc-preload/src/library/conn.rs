@@ -11,7 +11,7 @@ use std::io::{self, IoSlice, IoSliceMut, Write};
 use std::net::Shutdown;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
 use std::time::{Duration, Instant};
 
 use libc::{EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, EPOLLPRI, EPOLLRDHUP};
@@ -112,6 +112,9 @@ pub(crate) enum Outcome<T> {
 /// How long a connection that is being made is polled for at a time.
 pub(crate) const SLICE: Duration = Duration::from_millis(50);
 
+/// Attempts at a lock that a thread of the parent may have taken along.
+const ATTEMPTS: usize = 10_000;
+
 /// All events of a connection that nothing comes of.
 const OVER: i32 = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLHUP;
 
@@ -161,7 +164,9 @@ impl Conn {
     /// Before another program takes this process over: one that nothing was begun of goes on as
     /// TCP, also here if there is no such program.
     pub(crate) fn give_up(&self) {
-        let mut pending = lock(&self.pending);
+        let Some(mut pending) = self.lock(&self.pending) else {
+            return;
+        };
         match pending.take() {
             Some(Pending::Accept(accepting)) => match accepting.give_up() {
                 Ok(_) => {
@@ -195,9 +200,28 @@ impl Conn {
         self.pid.load(Ordering::Relaxed) != config::pid()
     }
 
+    /// A lock of the connection; `None` if a thread of the parent had it at the fork. It stays
+    /// taken here for ever: the connection is then the parent's.
+    fn lock<'a, T>(&self, of: &'a Mutex<T>) -> Option<MutexGuard<'a, T>> {
+        for _ in 0..ATTEMPTS {
+            if !self.is_inherited() {
+                return Some(lock(of));
+            }
+            match of.try_lock() {
+                Ok(locked) => return Some(locked),
+                Err(TryLockError::Poisoned(locked)) => return Some(locked.into_inner()),
+                // Another thread of this process goes on with it, or none ever does.
+                Err(TryLockError::WouldBlock) => std::thread::yield_now(),
+            }
+        }
+        None
+    }
+
     /// Gives it a further descriptor.
     pub(crate) fn add_fd(self: &Arc<Self>, fd: i32) {
-        lock(&self.fds).push(fd);
+        if let Some(mut fds) = self.lock(&self.fds) {
+            fds.push(fd);
+        }
         if !table::put(fd, Object::Conn(self.clone())) {
             report::refuse("a descriptor is too large a number for an SMC connection");
         }
@@ -210,7 +234,9 @@ impl Conn {
             return;
         }
         let is_last = {
-            let mut fds = lock(&self.fds);
+            let Some(mut fds) = self.lock(&self.fds) else {
+                return;
+            };
             if let Some(at) = fds.iter().position(|of| *of == fd) {
                 fds.swap_remove(at);
             }
@@ -271,7 +297,7 @@ impl Conn {
         if fd >= 0 && !self.is_inherited() {
             return Some(fd);
         }
-        let pending = lock(&self.pending);
+        let pending = self.lock(&self.pending)?;
         let fd = config::inside(|| pending.as_ref().map(Pending::pollable))?;
         self.pollable.store(fd, Ordering::Relaxed);
         Some(fd)
@@ -283,13 +309,18 @@ impl Conn {
         if phase != Phase::Pending {
             return phase;
         }
-        let mut pending = lock(&self.pending);
+        let Some(mut pending) = self.lock(&self.pending) else {
+            // The parent decides; what SMC may carry there does not go on here.
+            self.set_phase(Phase::Smc);
+            return Phase::Smc;
+        };
         let Some(begun) = pending.as_ref() else {
             return self.phase();
         };
-        let finished = config::inside(|| begun.finish());
-        // A child goes on with one that its parent has accepted and not begun.
+        // A child goes on with one that its parent has accepted and not begun. Other threads of
+        // it wait from now on.
         self.pid.store(config::pid(), Ordering::Relaxed);
+        let finished = config::inside(|| begun.finish());
         match finished {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Phase::Pending,
             Err(error) => {

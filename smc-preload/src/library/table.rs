@@ -13,6 +13,8 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
+use smc_sockets::PublishedListener;
+
 use super::config;
 use super::conn::Conn;
 use super::set::Set;
@@ -65,8 +67,9 @@ pub(crate) enum Object {
     Conn(Arc<Conn>),
     /// An epoll set with such connections.
     Set(Arc<Set>),
-    /// A listener that was announced.
-    Listener,
+    /// A listener that was announced, and is published.
+    #[allow(dead_code, reason = "it is published for as long as the value lives")]
+    Listener(Option<Arc<PublishedListener>>),
 }
 
 impl Object {
@@ -74,7 +77,7 @@ impl Object {
         match self {
             Self::Conn(_) => CONN,
             Self::Set(_) => SET,
-            Self::Listener => 3,
+            Self::Listener(_) => 3,
         }
     }
 
@@ -82,7 +85,7 @@ impl Object {
         match self {
             Self::Conn(conn) => Some(conn.id),
             Self::Set(set) => Some(set.id()),
-            Self::Listener => None,
+            Self::Listener(_) => None,
         }
     }
 }

@@ -49,10 +49,23 @@ pub(super) const IDLE_TIME: Duration = Duration::from_millis(5);
 /// this long at most if the thread that kept the device awake does something else.
 const SHORT_IDLE_TIME: Duration = Duration::from_micros(200);
 
+/// A thread, by an address that no other thread has while it lives.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct ThreadMark(usize);
+
+impl ThreadMark {
+    fn of_this() -> Self {
+        thread_local! {
+            static MARK: u8 = const { 0 };
+        }
+        Self(MARK.with(|mark| std::ptr::from_ref(mark).addr()))
+    }
+}
+
 /// State of the threads, connections and event loops that wait for the device.
 pub(super) struct Attention {
-    /// Whether a thread waits at the peers' futex words.
-    led: bool,
+    /// The thread that waits at the peers' futex words.
+    leader: Option<ThreadMark>,
     /// Whether the kernel has no such wait.
     no_futex_wait: bool,
     /// Number of threads that wait until something happens to their connection.
@@ -75,7 +88,7 @@ pub(super) struct Attention {
 impl Default for Attention {
     fn default() -> Self {
         Self {
-            led: false,
+            leader: None,
             no_futex_wait: false,
             threads: 0,
             connections: 0,
@@ -352,18 +365,23 @@ impl State {
     /// Makes the calling thread wait at the peers' futex words, if none does yet; ended by
     /// [`Self::end_leadership`].
     pub(crate) fn become_leader(&mut self) -> Option<FutexWords> {
-        if self.attention.led || self.attention.no_futex_wait {
+        let thread = ThreadMark::of_this();
+        if self.attention.leader == Some(thread) {
+            // A handler of a signal has jumped out of its wait.
+            self.end_leadership(false);
+        }
+        if self.attention.leader.is_some() || self.attention.no_futex_wait {
             return None;
         }
         let words = self.transports.ism.device_mut().futex_words();
-        self.attention.led = words.is_some();
+        self.attention.leader = words.is_some().then_some(thread);
         words
     }
 
     /// Ends the wait of the leader; `no_futex_wait` is whether the kernel has none.
     pub(crate) fn end_leadership(&mut self, no_futex_wait: bool) {
         self.attention.no_futex_wait |= no_futex_wait;
-        self.attention.led = false;
+        self.attention.leader = None;
         self.transports.ism.device_mut().release_futex_words();
     }
 

@@ -226,14 +226,18 @@ fn known(shard: &Shard, to: SocketAddr) -> Condition {
 }
 
 fn shunned(shard: &Shard, to: SocketAddr) -> Condition {
-    const NAME: &str = "memory of servers";
+    const NAME: &str = "earlier answers";
     let now = Instant::now();
     match shard.asking.shunned.until(to, now) {
-        None => Condition::here(NAME, State::Holds, "the server is not one to be left alone"),
+        None => Condition::here(
+            NAME,
+            State::Holds,
+            "the server has not taken a Proposal for something else lately",
+        ),
         Some(until) => {
             let seconds = until.saturating_duration_since(now).as_secs();
             let found = format!(
-                "the server did not understand a Proposal, and is left alone for {seconds} s"
+                "the server took a Proposal for something else, and is sent none for {seconds} s"
             );
             Condition::here(NAME, State::Fails, found)
                 .with("Nothing, if it does not speak SMC; see `shun` in the policy.")

@@ -23,7 +23,7 @@ fn forget(fd: c_int) {
     config::inside(|| match &object {
         Some(Object::Conn(conn)) => conn.remove_fd(fd),
         Some(Object::Set(set)) => set.remove_fd(fd),
-        Some(Object::Listener) | None => {}
+        Some(Object::Listener(_)) | None => {}
     });
     config::inside(|| drop(object));
 }
@@ -36,8 +36,8 @@ fn duplicate(of: c_int, new: c_int) {
     match table::get(of) {
         Some(Object::Conn(conn)) => conn.add_fd(new),
         Some(Object::Set(set)) => set.add_fd(new),
-        Some(Object::Listener) => {
-            table::put(new, Object::Listener);
+        Some(listener @ Object::Listener(_)) => {
+            table::put(new, listener);
         }
         None => {}
     }

@@ -106,7 +106,9 @@ pub(super) unsafe extern "C-unwind" fn setsockopt(
             set_option(&conn, (level, name), value)
         }
         // An undecided client sends no data, so that its connection would not be accepted.
-        Some(Object::Listener) if (level, name) == (libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT) => {
+        Some(Object::Listener(_))
+            if (level, name) == (libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT) =>
+        {
             Outcome::Done(Ok(()))
         }
         _ => Outcome::Kernel,

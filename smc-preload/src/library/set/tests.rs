@@ -27,7 +27,7 @@ fn the_set_that_a_thread_used_last_is_found_as_long_as_its_descriptor_is_its_own
     assert_eq!(find(fd), Some(sets[1].id()));
     let elsewhere = std::thread::spawn(move || (find(fd), find(fd)));
     assert_eq!(elsewhere.join().unwrap(), (None, Some(sets[1].id())));
-    assert!(table::put(fd, Object::Listener));
+    assert!(table::put(fd, Object::Listener(None)));
     assert_eq!(find(fd), None, "it is no set");
     drop((table::take(fd), table::take(other)));
     table::put(other, Object::Set(Arc::new(Set::new(other))));
