@@ -1,4 +1,5 @@
-//! Connections that carry one byte each way.
+//! The client of the workload [`Setup`](crate::parts::Workload::Setup): how long a connection takes
+//! to be opened, to carry one byte each way, and to be closed.
 
 use std::time::{Duration, Instant};
 
@@ -7,8 +8,8 @@ use smc_sockets::Stack;
 use crate::epoll::Connection;
 use crate::transport::Transport;
 
-/// Microseconds to open, exchange one byte each way, and close; with them how many
-/// connections were SMC.
+/// Mean microseconds of `count` connections, one after another with a pause before each, and how
+/// many of all were SMC. A tenth as many are made before, to warm up, and are not timed.
 pub(crate) fn client(
     transport: Transport,
     stack: Option<&Stack>,

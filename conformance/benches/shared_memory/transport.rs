@@ -1,5 +1,8 @@
-//! Two devices joined by a channel. What moves bytes here is what SMC-D would do: a
-//! move for the bytes, a CDC message with the cursor and a signal.
+//! The transport by itself, without an engine: two devices of one process, joined by a channel.
+//!
+//! Bytes are moved as SMC-D moves them: a move for the payload, then a CDC message with the cursor
+//! and a signal. The benchmark compares these figures with those of whole connections, so that the
+//! difference is what engine and sockets cost.
 
 use std::hint::black_box;
 use std::time::Duration;

@@ -1,10 +1,15 @@
-//! What the peer answers by itself, where scripts do not speak of it.
+//! LLC answers that the scripted peer sends by itself, without a step of its script.
+//!
+//! A stack under test may withdraw RMBs (DELETE RKEY) at moments of its own. Scripts that test
+//! something else do not name that, and the stack still needs its answer.
 
 use conformance::scripts::{Act, Kind, ParsedScript, Step, Transmission};
 
-/// DELETE RKEY: the five lower bits of its type are the same in either version.
+/// DELETE RKEY, by the bits of [`TYPE`].
 const DELETE_RKEY: u8 = 0x09;
+/// Bits of an LLC message's type that are the same in either version.
 const TYPE: u8 = 0x1f;
+/// Flag of a reply, in the fourth byte.
 const REPLY: u8 = 0x80;
 
 /// Whether a script names withdrawals of RMBs by the engine. If it does not, a stack may do so
@@ -24,7 +29,7 @@ fn any(steps: &[Step]) -> bool {
     })
 }
 
-/// The answer to the withdrawal of an RMB, if it is one.
+/// The reply to a message that withdraws an RMB; `None` for every other message, replies among them.
 pub(crate) fn to_withdrawal(bytes: &[u8]) -> Option<Vec<u8>> {
     let [kind, _, _, flags, ..] = *bytes else {
         return None;
