@@ -172,8 +172,11 @@ impl Cause {
             Self::Shunned => "Nothing, if the server does not speak SMC; see `shun` in the \
                               policy for how long it is left alone."
                 .to_owned(),
-            Self::NotPaired => "Look whether the other process is short of time, and give \
-                                both more patience (`pairing-grace` in the policy, or `Settings::pairing_timeouts`)."
+            Self::NotPaired => "Look whether the process that accepts runs as user 65534 \
+                                (\"nobody\", as workers of nginx without a `user` do): it needs a \
+                                user of its own. Otherwise look whether it is short of time, and \
+                                give both more (`pairing-grace` in the policy, or \
+                                `Settings::pairing_timeouts`)."
                 .to_owned(),
             Self::Inherited => "Make the listener after the fork, with the RNICs of the child, or \
                                 leave the process more descriptors."
