@@ -51,7 +51,9 @@ impl Info {
             .map_err(|error| Failure::Problem(format!("devices: {error}")))?;
         let found = smc_view::processes()
             .map_err(|error| Failure::Problem(format!("processes cannot be listed: {error}")))?;
-        let stacks = found.iter().map(|found| found.view.read().stacks.len());
+        let programs = found.fold((0, 0), |(programs, stacks), found| {
+            (programs + 1, stacks + found.view.read().stacks.len())
+        });
         let may = |transport| policy.enabled && policy.transports.contains(&transport);
         let mut roce = Vec::new();
         for (version, name) in [(1, "v1"), (2, "v2")] {
@@ -80,7 +82,7 @@ impl Info {
             ism: devices.ism.len(),
             roce,
             kernel: kernel().unwrap_or_default(),
-            programs: (found.len(), stacks.sum()),
+            programs,
         })
     }
 

@@ -36,7 +36,7 @@ pub fn run(arguments: &LinksArguments, stdout: &mut dyn Write) -> Result<(), Fai
 pub(crate) fn all() -> Result<Vec<Group>, Failure> {
     let found = smc_view::processes()
         .map_err(|error| Failure::Problem(format!("processes cannot be listed: {error}")))?;
-    let groups = found.iter().flat_map(|found| {
+    let groups = found.flat_map(|found| {
         let owner = (found.process, found.program.clone());
         group::of(&owner, &found.view.read())
     });

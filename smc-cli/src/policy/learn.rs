@@ -28,8 +28,8 @@ pub fn run(arguments: &PolicyLearnArguments, stdout: &mut dyn Write) -> Result<(
     loop {
         let found = smc_view::processes()
             .map_err(|error| Failure::Problem(format!("processes cannot be listed: {error}")))?;
-        let wanted = found.iter().filter(|found| users.contains(&found.user));
-        let seen: Vec<_> = wanted.flat_map(Seen::all).collect();
+        let wanted = found.filter(|found| users.contains(&found.user));
+        let seen: Vec<_> = wanted.flat_map(|found| Seen::all(&found)).collect();
         observed.add(&seen);
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {

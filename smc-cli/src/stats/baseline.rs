@@ -6,12 +6,14 @@ use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
-use smc_view::{Statistics, Traffic};
+use smc_view::{KEYS, Statistics, Traffic};
 
 use crate::output::{Failure, reason};
 
 /// Most bytes of the file.
-const MOST: u64 = 1 << 24;
+const MOST: u64 = 1 << 26;
+/// Most bytes of one process: its name with the time, and numbers of 20 digits with a comma.
+const MOST_OF_ONE: usize = 64 + 21 * (2 * KEYS.len() + 5);
 
 /// The numbers of each process, by its name and the time when it began.
 #[derive(Debug, Default)]
@@ -62,23 +64,32 @@ pub(super) fn read() -> Result<Baseline, Failure> {
 /// Keeps what has been counted up to now.
 pub(super) fn write(counted: &[(String, Statistics)]) -> Result<(), Failure> {
     let directory = directory()?;
-    let kept: BTreeMap<_, _> = counted
-        .iter()
-        .map(|(name, of)| (name, numbers(of)))
-        .collect();
+    let kept = kept(counted);
     let (path, new) = (
         directory.join("stats.json"),
         directory.join(format!("stats.json.{}", std::process::id())),
     );
     let write = || {
         fs::create_dir_all(&directory)?;
+        // What is left of a process that had the same number. Nothing that is there is written to.
+        let _ = fs::remove_file(&new);
         let mut options = fs::OpenOptions::new();
-        let options = options.write(true).create(true).truncate(true).mode(0o600);
+        let options = options.write(true).create_new(true).mode(0o600);
         let mut file = options.open(&new)?;
         file.write_all(serde_json::to_string(&kept)?.as_bytes())?;
         fs::rename(&new, &path)
     };
     write().map_err(|error| Failure::Problem(format!("{}: {}", path.display(), reason(&error))))
+}
+
+/// The numbers of as many processes as the file may have: whoever has very many of them is not to
+/// make it one that is not read any more.
+fn kept(counted: &[(String, Statistics)]) -> BTreeMap<&str, Vec<u64>> {
+    let most = MOST as usize / MOST_OF_ONE;
+    let counted = counted.iter().take(most);
+    counted
+        .map(|(name, of)| (name.as_str(), numbers(of)))
+        .collect()
 }
 
 /// The numbers that are kept: those of a fixed place. Reasons are counted since each process began.
@@ -110,5 +121,25 @@ impl Baseline {
             *value = value.saturating_sub(before.next().unwrap_or(0));
         }
         counted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A user has as many processes as the kernel permits, each with any numbers.
+    #[test]
+    fn what_is_kept_of_many_processes_is_read_again() {
+        let mut most = Statistics::default();
+        (most.smc_d.0, most.smc_r.0) = ([u64::MAX; KEYS.len()], [u64::MAX; KEYS.len()]);
+        (most.tcp, most.handshake_errors, most.link_moves) = ([u64::MAX; 2], [u64::MAX; 2], 1);
+        let name = |at: u32| format!("{}-{}", u32::MAX - at, u64::MAX);
+        let one = serde_json::to_string(&kept(&[(name(0), most.clone())])).unwrap();
+        assert!(one.len() <= MOST_OF_ONE, "{}", one.len());
+        let many: Vec<_> = (0..30_000)
+            .map(|at| (name(at), Statistics::default()))
+            .collect();
+        assert!(kept(&many).len() * MOST_OF_ONE <= MOST as usize);
     }
 }
