@@ -309,14 +309,10 @@ static void waits_server(int listener)
     outcome("epoll_wait of a closed set", epoll_wait(set, events, 1, 0));
 }
 
-/* As nginx does: the registration is there before the connection is. The server keeps the
- * connection, since the end of it would wake the client as well. */
-static void added_before_connect_client(int port)
+/* Connects a socket that an epoll set has already, and exchanges three messages by it. */
+static void connect_in(int set, int fd, int port)
 {
-    int fd = MUST(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0));
-    int set = MUST(epoll_create1(0));
     struct sockaddr_in address = loopback(port);
-    control(set, EPOLL_CTL_ADD, fd, EPOLLIN | EPOLLOUT | EPOLLET | EPOLLRDHUP, 0x123456789a);
     int connected = connect(fd, (struct sockaddr *)&address, sizeof address);
     if (connected < 0 && errno != EINPROGRESS)
         must("connect", connected);
@@ -341,6 +337,31 @@ static void added_before_connect_client(int port)
     }
     MUST(close(fd));
     MUST(close(set));
+}
+
+/* As nginx does: the registration is there before the connection is. The server keeps the
+ * connection, since the end of it would wake the client as well. */
+static void added_before_connect_client(int port)
+{
+    int fd = MUST(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0));
+    int set = MUST(epoll_create1(0));
+    control(set, EPOLL_CTL_ADD, fd, EPOLLIN | EPOLLOUT | EPOLLET | EPOLLRDHUP, 0x123456789a);
+    connect_in(set, fd, port);
+}
+
+/* The registration has changed, and moved to another set, before the connection is made. */
+static void changed_before_connect_client(int port)
+{
+    int fd = MUST(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0));
+    int first = MUST(epoll_create1(0)), set = MUST(epoll_create1(0));
+    control(first, EPOLL_CTL_ADD, fd, EPOLLIN, 1);
+    control(first, EPOLL_CTL_DEL, fd, 0, 0);
+    control(set, EPOLL_CTL_ADD, fd, EPOLLIN, 2);
+    control(set, EPOLL_CTL_MOD, fd, EPOLLIN | EPOLLOUT | EPOLLET | EPOLLRDHUP, 0xba987654321);
+    connect_in(set, fd, port);
+    struct epoll_event event;
+    say("the first set has %d", MUST(epoll_wait(first, &event, 1, 0)));
+    MUST(close(first));
 }
 
 static void keeps_server(int listener)
@@ -513,6 +534,7 @@ const struct test_case cases[] = {
     {"one-shot", one_shot_server, remote_client},
     {"waits", waits_server, remote_client},
     {"added-before-connect", keeps_server, added_before_connect_client},
+    {"changed-before-connect", keeps_server, changed_before_connect_client},
     {"nested", nested_server, remote_client},
     {"set-closed-first", set_closed_first_server, remote_client},
     {"several-sets", several_sets_server, two_clients},
