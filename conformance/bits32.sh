@@ -30,6 +30,7 @@ export CARGO_TARGET_I686_UNKNOWN_LINUX_GNU_RUNNER=.ci/limited
 export RUSTFLAGS="-Dwarnings -Ctarget-feature=+crt-static"
 on_i686() { cargo "+$version" test --locked --target $small --target-dir "$target_dir" "$@"; }
 on_i686 -p smc-proto --lib
-on_i686 -p smc-transport-ism --test contract
+# Both packages in each call: what they depend on is then built once, with the same features.
+on_i686 -p smc-transport-ism -p smc-sockets --test contract
 # A thousand connections do not fit into 4 GiB of addresses.
-on_i686 -p smc-sockets --test streams streams:: -- --skip a_thousand
+on_i686 -p smc-transport-ism -p smc-sockets --test streams streams:: -- --skip a_thousand

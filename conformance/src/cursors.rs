@@ -130,7 +130,7 @@ impl Sources {
 /// A formula that differs from the code, a function that cannot be translated or is not
 /// compared, a solver that does not work.
 pub fn compare(sources: &Sources, solver: &Solver, count: usize) -> Result<usize, Problem> {
-    points::compare(&sources.program()?, solver, count)
+    points::compare(sources, solver, count)
 }
 
 /// Proves all laws.
@@ -138,9 +138,9 @@ pub fn compare(sources: &Sources, solver: &Solver, count: usize) -> Result<usize
 /// # Errors
 /// A law that applies to nothing, a solver that does not work or does not decide.
 pub fn prove(sources: &Sources, solver: &Solver) -> Result<Vec<Proof>, Problem> {
-    let program = sources.program()?;
-    parallel::map(&program.laws(), |law| {
-        let formula = translate::law(&program, law)?;
+    parallel::map(&sources.program()?.laws(), |law| {
+        // A syntax tree stays with its thread.
+        let formula = translate::law(&sources.program()?, law)?;
         if !matches!(
             solver.ask(&formula.applies(), PROOF_SECONDS)?,
             Answer::At(_)

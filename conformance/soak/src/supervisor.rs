@@ -151,9 +151,13 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<bool> {
     }
     let end = Instant::now() + arguments.duration.into();
     let mut restarted = vec![false; soak.servers.len()];
-    while Instant::now() < end {
+    loop {
         let pause = soak.next_pause();
-        soak.collect(pause)?;
+        let left = end.saturating_duration_since(Instant::now());
+        soak.collect(pause.min(left))?;
+        if pause >= left {
+            break;
+        }
         soak.intervene(&mut restarted)?;
     }
     soak.collect(Duration::from_millis(500))?;

@@ -7,15 +7,15 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use super::parallel;
-use super::program::Program;
 use super::solver::{Answer, Question, Solver};
 use super::translate;
-use super::{PROOF_SECONDS, Problem};
+use super::{PROOF_SECONDS, Problem, Sources};
 use twins::{Point, TWINS};
 use values::Source;
 
-/// Compares each function of a program at `count` points.
-pub(super) fn compare(program: &Program, solver: &Solver, count: usize) -> Result<usize, Problem> {
+/// Compares each function of the sources at `count` points.
+pub(super) fn compare(sources: &Sources, solver: &Solver, count: usize) -> Result<usize, Problem> {
+    let program = sources.program()?;
     let known: BTreeSet<&str> = TWINS.iter().map(|twin| twin.name).collect();
     let all: BTreeSet<&str> = program.functions().collect();
     if let Some(name) = all.symmetric_difference(&known).next() {
@@ -25,7 +25,8 @@ pub(super) fn compare(program: &Program, solver: &Solver, count: usize) -> Resul
     }
     let numbered: Vec<_> = TWINS.iter().enumerate().collect();
     parallel::map(&numbered, |&(number, twin)| {
-        let formula = translate::function(program, twin.name)?;
+        // A syntax tree stays with its thread.
+        let formula = translate::function(&sources.program()?, twin.name)?;
         // Some points are none, as callers must not call the function there.
         let seeds = (0..).map(|seed| (number as u64) << 32 | seed);
         let points = seeds.filter_map(|seed| (twin.run)(&mut Source::new(seed)));
