@@ -402,35 +402,36 @@ static void read_is_left_server(int listener)
 {
     int fd = welcome(listener);
     struct sigaction action = {.sa_handler = jumps};
-    MUST(sigaction(SIGALRM, &action, NULL));
-    for (volatile int at = 0; at < 3; at++) {
+    for (volatile int at = 0; at < 5; at++) {
+        action.sa_handler = jumps;
+        MUST(sigaction(SIGALRM, &action, NULL));
         if (sigsetjmp(place, 1) == 0) {
-            struct itimerval soon = {.it_value.tv_usec = 50000};
+            struct itimerval soon = {.it_value.tv_usec = 20000};
             MUST(setitimer(ITIMER_REAL, &soon, NULL));
             char byte;
             say("read = %d", (int)read(fd, &byte, 1));
         } else {
             say("the handler has jumped");
         }
+        action.sa_handler = SIG_DFL;
+        MUST(sigaction(SIGALRM, &action, NULL));
+        alarm(LIMIT);
+        signal_peer(fd);
+        await_peer(fd);
+        say("and read again");
     }
-    action.sa_handler = SIG_DFL;
-    MUST(sigaction(SIGALRM, &action, NULL));
-    alarm(LIMIT);
-    signal_peer(fd);
-    await_peer(fd);
-    say("and read again");
-    signal_peer(fd);
 }
 
 static void read_is_left_client(int port)
 {
     int fd = dial(port);
     signal_peer(fd);
-    await_peer(fd);
-    /* The other side sleeps in its read by now. */
-    usleep(200000);
-    signal_peer(fd);
-    await_peer(fd);
+    for (int at = 0; at < 5; at++) {
+        await_peer(fd);
+        /* The other side sleeps in its read by now, or not. */
+        usleep(at * 10000);
+        signal_peer(fd);
+    }
     expect_end(fd);
 }
 
