@@ -225,6 +225,7 @@ impl Driver {
         }
         state.rest(&shard, now);
         state.urge_handshakes(&shard, now);
+        state.urge_closing(&shard, now);
         let answers = self.answers.values().map(|pairing| pairing.until);
         let others = calls.into_iter().chain(held).chain(self.promises.next());
         let others = others.chain(self.draining.next());

@@ -5,6 +5,7 @@
 
 mod attention;
 mod clc;
+mod closing;
 mod data;
 mod driver_waker;
 mod ending;

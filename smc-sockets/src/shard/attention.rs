@@ -76,6 +76,8 @@ pub(super) struct Attention {
     pub(super) loops: usize,
     /// Of these, how many sleep until the device's descriptor is readable.
     pub(super) parked_loops: usize,
+    /// How often event loops have polled the device, which wraps.
+    pub(super) polls: u64,
     /// Whether the driver is woken by the device's descriptor.
     pub(super) driver_polls: bool,
     /// When the device, which is awake, is to be polled.
@@ -94,6 +96,7 @@ impl Default for Attention {
             connections: 0,
             loops: 0,
             parked_loops: 0,
+            polls: 0,
             driver_polls: true,
             idle_timer: None,
             used: false,
@@ -402,6 +405,7 @@ impl State {
     pub(super) fn used_by_loop(&mut self, shard: &Shard, now: Instant, guarded: bool) {
         let at = &mut self.attention;
         at.used = true;
+        at.polls = at.polls.wrapping_add(1);
         let others = at.loops > 1 || at.must_park();
         if at.idle_timer.is_none() && (guarded || others) {
             at.idle_timer = Some(now.after(IDLE_TIME));

@@ -214,9 +214,7 @@ impl State {
         self.take_in_of(shard, socket.via(), now);
         if let Some(mut at) = self.engine.conn(conn) {
             at.shutdown(now, Shutdown::Both);
-            // No thread asks for it any more.
-            self.set_urgent(conn, true);
-            self.settle(shard, now);
+            self.end_closed(shard, conn, now);
             self.publish_progress(socket, now);
         } else {
             // The device was polled, and may be awake now while others sleep.

@@ -35,8 +35,8 @@ use crate::opening;
 use crate::socket::Socket;
 use crate::waiting::Direction;
 
-/// How long a handshake is left to event loops, or to the thread that waits for it, before the
-/// driver polls for it.
+/// How long a handshake is left to event loops that do not poll, or to the thread that waits for it,
+/// before the driver polls for it.
 const UNDRIVEN: Duration = Duration::from_millis(2);
 
 /// A connection to be announced.
@@ -59,8 +59,10 @@ pub(super) struct Underway {
     /// The peers that it was announced to, as long as none of them has answered, if they are
     /// several.
     candidates: Vec<(Peer, HandshakeId)>,
-    /// From then on the driver polls for it.
+    /// From then on the driver polls for it, unless an event loop has polled the device meanwhile.
     driven: Instant,
+    /// How often event loops had polled the device when that was last looked at.
+    polls: u64,
     /// The task that waits for it is woken then.
     wake: Option<Instant>,
 }
@@ -260,6 +262,7 @@ impl State {
             conn,
             candidates: Vec::new(),
             driven,
+            polls: self.attention.polls,
             wake: None,
         });
     }
@@ -338,6 +341,13 @@ impl State {
     /// would wake it.
     pub(crate) fn urge_handshakes(&mut self, shard: &Arc<Shard>, now: Instant) {
         let task = self.wake_tasks(now);
+        let polls = self.attention.polls;
+        for at in &mut self.handshakes {
+            // A loop polls: it is late only if it stops.
+            if at.driven <= now && std::mem::replace(&mut at.polls, polls) != polls {
+                at.driven = now.after(UNDRIVEN);
+            }
+        }
         let due = |at: &&Underway| at.driven <= now;
         let later = self.handshakes.iter().filter(|at| !due(at));
         let next = later.map(|at| at.driven).chain(task).min();

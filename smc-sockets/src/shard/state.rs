@@ -14,6 +14,7 @@ use smc_transport_ism::device::MAX_DMB_LEN;
 use smc_transport_ism::shared::pairing::{Owners, Peer};
 
 use super::attention::Attention;
+use super::closing::Closing;
 use super::driver_waker::DriverWaker;
 use super::handshakes::{Handshake, Underway};
 use super::transports::Transports;
@@ -57,6 +58,8 @@ pub(crate) struct State {
     pub(super) lent: usize,
     /// Connections whose data paths were used when they were to be taken back.
     pub(super) put_off: Vec<ConnId>,
+    /// Closed connections that event loops poll for.
+    pub(super) closing: Closing,
     /// What this process publishes of it.
     pub(super) published: Published,
 }
@@ -100,6 +103,7 @@ impl State {
             driver_waker,
             lent: 0,
             put_off: Vec::new(),
+            closing: Closing::default(),
             published: Published::default(),
         }
     }
