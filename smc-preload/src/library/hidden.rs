@@ -8,14 +8,15 @@
 //! They are above the numbers that the program may have. The kernel's limit is raised only while
 //! one is made: before and after, `getrlimit`, what the program opens, and what it executes know
 //! the program's own limit. Where the limit cannot be raised, the library has the last quarter of
-//! the numbers, and without room a connection stays TCP.
+//! the numbers, and without room a connection stays TCP. The kernel is not asked again for a limit
+//! that cannot be raised before the program changes it.
 //!
 //! Each has a mark in the table of descriptors, so that calls of the program on its number fail as
 //! on one that is not open. Calls of the library itself are made inside of
 //! [`config::inside`](super::config::inside).
 
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -31,6 +32,29 @@ const ATTEMPTS: usize = 2_000;
 
 /// The thread that makes a descriptor, changes a limit, or has the process copied.
 static LOCK: AtomicI32 = AtomicI32::new(0);
+
+/// A limit that cannot be raised as the kernel gave it last, or 0. Changed by the holder of the lock.
+static FIXED: AtomicU64 = AtomicU64::new(0);
+
+/// The limit of descriptors. Callers hold the lock.
+fn limit() -> Rlimit {
+    let fixed = FIXED.load(Ordering::Relaxed);
+    if fixed != 0 {
+        return Rlimit {
+            current: Some(fixed),
+            maximum: Some(fixed),
+        };
+    }
+    let limit = getrlimit(Resource::Nofile);
+    let fixed = limit.current.filter(|_| limit.current == limit.maximum);
+    FIXED.store(fixed.unwrap_or(0), Ordering::Relaxed);
+    limit
+}
+
+/// The program may have changed the limit. Callers hold the lock, if it is free.
+pub(crate) fn limit_changes() {
+    FIXED.store(0, Ordering::Relaxed);
+}
 
 /// Keeps other threads from making descriptors of the library and from changing limits.
 pub(crate) struct Held(bool);
@@ -77,6 +101,7 @@ pub(crate) fn after_fork() {
 pub(crate) fn forked() {
     FORKS.store(false, Ordering::Relaxed);
     LOCK.store(0, Ordering::Relaxed);
+    FIXED.store(0, Ordering::Relaxed);
 }
 
 /// The least of the library's numbers for these limits, and whether it takes a higher limit.
@@ -111,7 +136,7 @@ impl Drop for Raised {
 /// Runs a function while the process may have as many descriptors as its hard limit says.
 fn receive(run: &mut dyn FnMut()) {
     let _held = hold();
-    let limit = getrlimit(Resource::Nofile);
+    let limit = limit();
     let _raised = (limit.current != limit.maximum).then(|| Raised::from(limit));
     run();
 }
@@ -133,13 +158,17 @@ fn place(
     make: impl FnOnce(i32) -> Result<OwnedFd, Errno>,
 ) -> Result<OwnedFd, Errno> {
     let _held = hold();
-    let limit = getrlimit(Resource::Nofile);
+    let limit = limit();
     let (number, raises) = least(&limit);
     let number = i32::try_from(number).unwrap_or(i32::MAX);
     let _raised = raises.then(|| Raised::from(limit));
     config::inside(|| match make(number) {
         Ok(high) if table::hide(high.as_raw_fd()) => Ok(high),
-        Ok(_) | Err(Errno::INVAL) => Err(Errno::MFILE),
+        Ok(_) | Err(Errno::INVAL | Errno::MFILE) => {
+            // Another process may have lowered it.
+            limit_changes();
+            Err(Errno::MFILE)
+        }
         Err(error) => Err(error),
     })
 }

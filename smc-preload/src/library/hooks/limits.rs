@@ -26,10 +26,14 @@ macro_rules! limits {
         $(
             $(#[$about])*
             #[unsafe(no_mangle)]
-            unsafe extern "C-unwind" fn $name($($argument: $kind),*) -> c_int {
-                let _held = hold(resource_of!($($argument),*));
+            pub(super) unsafe extern "C-unwind" fn $name($($argument: $kind),*) -> c_int {
+                let held = hold(resource_of!($($argument),*));
                 // SAFETY: as the caller's.
-                unsafe { real::$name($($argument),*) }
+                let done = unsafe { real::$name($($argument),*) };
+                if held.is_some() {
+                    hidden::limit_changes();
+                }
+                done
             }
         )*
     };

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_long, c_ulong};
 
-use super::{address, data, fds, options, waits};
+use super::{address, data, fds, limits, options, waits};
 use crate::library::{real, table};
 
 /// An argument as a pointer.
@@ -64,6 +64,8 @@ unsafe fn hooked(number: c_long, arguments: [c_long; 6]) -> Option<c_long> {
             libc::SYS_dup3 => fds::dup3(int(a), int(b), int(c)).into(),
             libc::SYS_epoll_ctl => waits::epoll_ctl(int(a), int(b), int(c), at(d)).into(),
             libc::SYS_ppoll => waits::ppoll(at(a), b.cast_unsigned(), at(c), at(d)).into(),
+            libc::SYS_prlimit64 => limits::prlimit64(int(a), int(b), at(c), at(d)).into(),
+            libc::SYS_setrlimit => limits::setrlimit64(int(a), at(b)).into(),
             libc::SYS_sendmsg => data::sendmsg(int(a), at(b), int(c)) as c_long,
             libc::SYS_splice if table::has(int(c)) => {
                 data::splice(int(a), at(b), int(c), at(d), len(e), int(f).cast_unsigned()) as c_long
