@@ -24,6 +24,8 @@ use crate::stack::Stack;
 use crate::stream::SmcStream;
 use crate::undecided::{Admission, Source};
 use crate::viewing;
+use crate::waiters::{ReadyList, Waiters, Watch};
+use crate::waiting::Direction;
 
 /// A connection that a program has accepted from a listener of its own, and of which it is not
 /// decided yet what carries it: [`Stack::accepted`].
@@ -39,8 +41,10 @@ use crate::viewing;
 /// up, if this process has begun.
 pub struct Accepting {
     stack: Stack,
-    tcp: TcpStream,
-    client: SocketAddr,
+    /// Shared with the socket that is made of it.
+    tcp: Arc<TcpStream>,
+    /// This end's address, and the client's.
+    ends: (SocketAddr, SocketAddr),
     /// The client's socket, by cookie and user.
     of: (u64, u32),
     /// A process has begun: this one, or one from which it was forked.
@@ -68,8 +72,10 @@ struct Single {
     port: u16,
     asked: Result<(), NotAsked>,
     outcome: Mutex<Outcome>,
-    /// Readable once it is decided.
-    decided: OwnedFd,
+    /// Readable once it is decided; made when it is first asked for.
+    decided: OnceLock<OwnedFd>,
+    /// Event loops that list it once it is decided.
+    waiters: Waiters,
 }
 
 enum Outcome {
@@ -132,10 +138,10 @@ impl Stack {
     /// policy forbids it, or there is no room. A client that waits for an answer is let go.
     pub fn accepted(&self, tcp: TcpStream) -> Result<Accepting, TcpStream> {
         match self.may_pair(&tcp) {
-            Some((client, of)) => Ok(Accepting {
+            Some((ends, of)) => Ok(Accepting {
                 stack: self.clone(),
-                tcp,
-                client,
+                tcp: Arc::new(tcp),
+                ends,
                 of,
                 has_begun: AtomicBool::new(false),
                 here: PerProcess::new(),
@@ -147,9 +153,9 @@ impl Stack {
         }
     }
 
-    /// The client of an accepted connection, if it may be one to pair: its address, and the cookie
-    /// and the user of its socket.
-    fn may_pair(&self, tcp: &TcpStream) -> Option<(SocketAddr, (u64, u32))> {
+    /// The client of an accepted connection, if it may be one to pair: the addresses of this end
+    /// and of its own, and the cookie and the user of its socket.
+    fn may_pair(&self, tcp: &TcpStream) -> Option<((SocketAddr, SocketAddr), (u64, u32))> {
         let (stack, near, far) = (
             self.current().ok()?,
             tcp.local_addr().ok()?,
@@ -159,8 +165,8 @@ impl Stack {
         let permitted = shard.asking.policy.accepting(near.port(), far.ip()).is_ok();
         let would = permitted && shard.has_place() && pairing::own_user().is_ok();
         let may = would && stack.gids().is_some();
-        let client = may.then(|| shard.lock().calling_client(tcp))?;
-        Some((far, client?))
+        let client = may.then(|| shard.lock().calling_client(near, far))?;
+        Some(((near, far), client?))
     }
 }
 
@@ -218,15 +224,15 @@ impl Accepting {
     /// The address of the client.
     #[must_use]
     pub fn peer_addr(&self) -> SocketAddr {
-        self.client
+        self.ends.1
     }
 
     /// The address of this end.
     ///
     /// # Errors
-    /// Errors of [`TcpStream::local_addr`].
+    /// None so far.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.tcp.local_addr()
+        Ok(self.ends.0)
     }
 
     /// Begins, unless this process has.
@@ -243,24 +249,63 @@ impl Accepting {
             return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
         }
         let stack = self.stack.current()?;
-        let tcp = self.tcp.try_clone()?;
         let single = Arc::new(Single {
-            port: tcp.local_addr()?.port(),
+            port: self.ends.0.port(),
             asked: stack.shard().asking.marks().and(Err(NotAsked::TooLate)),
             outcome: Mutex::new(Outcome::NotYet),
-            decided: descriptors::eventfd(0)?,
+            decided: OnceLock::new(),
+            waiters: Waiters::default(),
             stack,
         });
         self.has_begun.store(true, Ordering::Relaxed);
-        single.begin(tcp, self.client, self.of);
+        single.begin(self.tcp.clone(), self.ends, self.of);
         Ok(here.single.get_or_init(|| single))
+    }
+
+    /// Has an event loop list it once [`Self::finish`] goes on. Begins, as that does.
+    pub(crate) fn watch(&self, watch: Arc<Watch>) -> io::Result<()> {
+        let single = self.begin()?;
+        let outcome = single.outcome();
+        let before = single.waiters.watch(watch.clone());
+        if !matches!(*outcome, Outcome::NotYet) {
+            watch.notify(Direction::Read);
+        }
+        drop(outcome);
+        drop(before);
+        Ok(())
+    }
+
+    /// Has an event loop list it no more.
+    pub(crate) fn unwatch(&self, ready: &Arc<ReadyList>) {
+        if let Some(single) = self.here.get().and_then(|here| here.single.get()) {
+            let before = single.waiters.unwatch(ready);
+            drop(before);
+        }
     }
 }
 
+fn raise(event: &OwnedFd) {
+    // It cannot be full.
+    let _ = rustix::io::write(event, &1u64.to_ne_bytes());
+}
+
 impl Single {
-    fn begin(self: &Arc<Self>, tcp: TcpStream, client: SocketAddr, of: (u64, u32)) {
-        let Some(tcp) = self.answer(tcp, client, of) else {
+    fn begin(
+        self: &Arc<Self>,
+        tcp: Arc<TcpStream>,
+        ends: (SocketAddr, SocketAddr),
+        of: (u64, u32),
+    ) {
+        let Some(tcp) = self.answer(tcp, ends, of) else {
             return;
+        };
+        let client = ends.1;
+        let tcp = match tcp.try_clone() {
+            Ok(tcp) => tcp,
+            Err(error) => {
+                self.set(Err(error));
+                return;
+            }
         };
         let shard = self.stack.shard();
         let gids = self.stack.gids();
@@ -282,10 +327,10 @@ impl Single {
     //= SHM-080
     fn answer(
         self: &Arc<Self>,
-        tcp: TcpStream,
-        client: SocketAddr,
+        tcp: Arc<TcpStream>,
+        (near, client): (SocketAddr, SocketAddr),
         of: (u64, u32),
-    ) -> Option<TcpStream> {
+    ) -> Option<Arc<TcpStream>> {
         let shard = self.stack.shard();
         let mut state = shard.lock();
         let permitted = shard
@@ -307,6 +352,7 @@ impl Single {
                 let to: Weak<dyn Destination> = Arc::downgrade(self) as _;
                 let arrival = Arrival::new(to, client, Some(shard.ticket(number)));
                 let socket = Arc::new(Socket::new(tcp, None, shard.spin));
+                socket.has_ends(near, client);
                 state.accept_announced(shard, &socket, announced, (arrival, place));
                 None
             }
@@ -331,7 +377,10 @@ impl Single {
         let mut outcome = self.outcome();
         match *outcome {
             Outcome::NotYet => Outcome::NotYet,
-            _ => std::mem::replace(&mut *outcome, Outcome::Over),
+            _ => {
+                self.waiters.clear();
+                std::mem::replace(&mut *outcome, Outcome::Over)
+            }
         }
     }
 
@@ -341,15 +390,39 @@ impl Single {
         let is_wanted = matches!(*outcome, Outcome::NotYet);
         if is_wanted {
             *outcome = Outcome::Decided(decided);
-            // It cannot be full.
-            let _ = rustix::io::write(&self.decided, &1u64.to_ne_bytes());
+            if let Some(decided) = self.decided.get() {
+                raise(decided);
+            }
+            // No task waits for it.
+            self.waiters.notify(Direction::Read, &mut Vec::new());
         }
         is_wanted
+    }
+
+    /// Readable once it is decided. Without a descriptor left, it is decided: it has failed.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        let outcome = self.outcome();
+        if self.decided.get().is_none() {
+            match descriptors::eventfd(0) {
+                Ok(new) => {
+                    let decided = self.decided.get_or_init(|| new);
+                    if !matches!(*outcome, Outcome::NotYet) {
+                        raise(decided);
+                    }
+                }
+                Err(error) => {
+                    drop(outcome);
+                    self.set(Err(error.into()));
+                }
+            }
+        }
+        self.decided.get().map(AsFd::as_fd)
     }
 
     /// The program wants it no more.
     fn give_up(&self) {
         let outcome = std::mem::replace(&mut *self.outcome(), Outcome::Over);
+        self.waiters.clear();
         if let Outcome::Decided(Ok(socket)) = outcome {
             drop(SmcStream::new(self.stack.clone(), socket));
         }
@@ -379,7 +452,8 @@ impl AsFd for Accepting {
     fn as_fd(&self) -> BorrowedFd<'_> {
         // What cannot begin is readable, or will be, and fails when it is finished.
         let begun = self.begin();
-        begun.map_or(self.tcp.as_fd(), |single| single.decided.as_fd())
+        let decided = begun.ok().and_then(|single| single.descriptor());
+        decided.unwrap_or(self.tcp.as_fd())
     }
 }
 
@@ -401,7 +475,7 @@ impl Drop for Accepting {
 impl fmt::Debug for Accepting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Accepting")
-            .field("client", &self.client)
+            .field("client", &self.ends.1)
             .finish_non_exhaustive()
     }
 }

@@ -84,6 +84,8 @@ enum Waits {
     Here,
     /// The program polls a descriptor for it.
     Elsewhere,
+    /// An event loop lists it, as long as nothing but the memory is waited for.
+    Listed,
     /// A task of a runtime that polls the device.
     #[cfg(feature = "tokio")]
     Task,
@@ -318,7 +320,10 @@ impl Attempt {
         if rustix::event::poll(&mut polled, Some(&now))? == 0 {
             return Ok(false);
         }
-        rustix::net::sockopt::socket_error(&self.tcp)??;
+        let [polled] = polled;
+        if polled.revents() != PollFlags::OUT {
+            rustix::net::sockopt::socket_error(&self.tcp)??;
+        }
         Ok(true)
     }
 
@@ -451,7 +456,8 @@ impl Drop for Attempt {
                 .device_mut()
                 .abandon(paired);
         }
-        if let Stage::Announced(_, conn, waiting) = &mut self.stage {
+        if let Stage::Announced(socket, conn, waiting) = &mut self.stage {
+            socket.waiters.clear();
             let call = waiting.as_mut().and_then(|waiting| waiting.call.as_mut());
             let mut state = self.shard.lock();
             state.withdraw(&self.shard, *conn);

@@ -9,6 +9,7 @@
 //! ```
 
 mod hot;
+mod pending;
 
 pub(crate) use hot::{HotPhase, is_crowded};
 

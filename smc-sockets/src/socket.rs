@@ -7,7 +7,7 @@ pub(crate) use urgent::Met;
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -35,6 +35,8 @@ use crate::waiting::Direction;
 pub(crate) struct Socket {
     /// Shared with the attempt that makes it: a second descriptor may be one too many.
     pub(crate) tcp: Arc<TcpStream>,
+    /// Addresses of this end and of the peer's, once they are known.
+    ends: OnceLock<(SocketAddr, SocketAddr)>,
     pub(crate) nonblocking: AtomicBool,
     /// A signal ends the sleep of a thread.
     interruptible: AtomicBool,
@@ -112,14 +114,10 @@ impl Socket {
         spin: Duration,
         role: Role,
     ) -> Self {
-        let tcp = tcp.into();
-        let view = viewing::Row::default();
-        if let Some(carrier) = &carrier {
-            view.decided(&tcp, carrier, role);
-        }
-        Self {
-            view,
-            tcp,
+        let new = Self {
+            view: viewing::Row::default(),
+            tcp: tcp.into(),
+            ends: OnceLock::new(),
             nonblocking: AtomicBool::new(false),
             interruptible: AtomicBool::new(false),
             watching: AtomicBool::new(false),
@@ -150,7 +148,28 @@ impl Socket {
                 read_timeout: None,
                 write_timeout: None,
             }),
+        };
+        if let Some(carrier) = &carrier {
+            new.view.decided(&new.tcp, new.ends().ok(), carrier, role);
         }
+        new
+    }
+
+    /// Addresses of this end and of the peer's. The kernel is asked once.
+    ///
+    /// # Errors
+    /// The operating system's, before the connection is made and after its end.
+    pub(crate) fn ends(&self) -> io::Result<(SocketAddr, SocketAddr)> {
+        if let Some(ends) = self.ends.get() {
+            return Ok(*ends);
+        }
+        let ends = (self.tcp.local_addr()?, self.tcp.peer_addr()?);
+        Ok(*self.ends.get_or_init(|| ends))
+    }
+
+    /// The kernel has said these addresses for [`Self::ends`].
+    pub(crate) fn has_ends(&self, near: SocketAddr, far: SocketAddr) {
+        let _ = self.ends.set((near, far));
     }
 
     /// Its status; whoever holds the endpoint's lock, too, has taken that first.
@@ -298,7 +317,8 @@ impl Socket {
         }
         status.carrier = Some(carrier);
         drop(status);
-        self.view.decided(&self.tcp, &carrier, role);
+        self.view
+            .decided(&self.tcp, self.ends().ok(), &carrier, role);
         self.signal_decision();
         self.wake();
     }

@@ -188,6 +188,20 @@ impl SmcStream {
         Connecting::begin(stack, Some(socket), to)
     }
 
+    /// Begins to connect as [`Self::begin_connect_with`], for event loops that list the connection
+    /// ([`EventLoop::register_connecting`](crate::EventLoop::register_connecting)): it has a
+    /// descriptor only where it needs one.
+    ///
+    /// # Errors
+    /// Errors of [`Self::begin_connect_with`].
+    pub fn begin_connect_listed(
+        stack: &Stack,
+        socket: OwnedFd,
+        to: SocketAddr,
+    ) -> io::Result<Connecting> {
+        Connecting::begin_listed(stack, socket, to)
+    }
+
     /// What carries the connection, and why; it does not change.
     #[must_use]
     pub fn carrier(&self) -> &Carrier {

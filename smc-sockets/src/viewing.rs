@@ -120,12 +120,19 @@ impl Row {
         }
     }
 
-    /// Publishes a connection once it is known what carries it.
-    pub(crate) fn decided(&self, tcp: &TcpStream, carrier: &Carrier, role: Role) {
+    /// Publishes a connection once it is known what carries it: its addresses are those of this end
+    /// and of the peer's.
+    pub(crate) fn decided(
+        &self,
+        tcp: &TcpStream,
+        ends: Option<(SocketAddr, SocketAddr)>,
+        carrier: &Carrier,
+        role: Role,
+    ) {
         let Some(publisher) = publisher() else {
             return;
         };
-        let mut row = basis(tcp, role);
+        let mut row = basis(tcp, ends, role);
         row.state = state::ACTIVE;
         match carrier {
             Carrier::Smc(terms) => {
@@ -249,12 +256,14 @@ pub(crate) fn listener(address: SocketAddr, fd: impl std::os::fd::AsFd) -> Optio
 }
 
 /// What the kernel knows of a connection.
-fn basis(tcp: &TcpStream, role: Role) -> Connection {
-    let (local, peer) = (tcp.local_addr(), tcp.peer_addr());
+fn basis(tcp: &TcpStream, ends: Option<(SocketAddr, SocketAddr)>, role: Role) -> Connection {
+    // One that has ended may have an address of its own still.
+    let alone = || (tcp.local_addr().unwrap_or(NOWHERE), NOWHERE);
+    let (local, peer) = ends.unwrap_or_else(alone);
     Connection {
         role,
         inode: inode(tcp),
-        ..Connection::new(local.unwrap_or(NOWHERE), peer.unwrap_or(NOWHERE))
+        ..Connection::new(local, peer)
     }
 }
 

@@ -18,7 +18,7 @@ use libc::{EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, EPOLLPRI, EPOLLRDHUP};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::sockopt;
-use smc_sockets::{Accepting, CallFlags, Connecting, SmcStream};
+use smc_sockets::{Accepting, CallFlags, Connecting, EventLoop, SmcStream};
 
 use super::set::Set;
 use super::table::{self, Object};
@@ -301,6 +301,30 @@ impl Conn {
         let fd = config::inside(|| pending.as_ref().map(Pending::pollable))?;
         self.pollable.store(fd, Ordering::Relaxed);
         Some(fd)
+    }
+
+    /// Has a loop list it under a token when [`Self::advance`] goes on; false if it has to be polled
+    /// for that.
+    pub(crate) fn watch(&self, events: &EventLoop, token: usize) -> bool {
+        let pending = lock(&self.pending);
+        let watched = config::inside(|| match pending.as_ref()? {
+            Pending::Connect(connecting) => events.register_connecting(connecting, token).ok(),
+            Pending::Accept(accepting) => {
+                events.register_accepting(accepting, token).ok()?;
+                Some(true)
+            }
+        });
+        watched.unwrap_or(false)
+    }
+
+    /// Has a loop list it no more.
+    pub(crate) fn unwatch(&self, events: &EventLoop) {
+        let pending = lock(&self.pending);
+        config::inside(|| match pending.as_ref() {
+            Some(Pending::Connect(connecting)) => events.deregister_connecting(connecting),
+            Some(Pending::Accept(accepting)) => events.deregister_accepting(accepting),
+            None => {}
+        });
     }
 
     /// Goes on with a connection that is being made.

@@ -78,7 +78,7 @@ pub(crate) fn connect(fd: i32, to: SocketAddr) -> Connects {
     };
     let nonblocking = flags.contains(rustix::fs::OFlags::NONBLOCK);
     set_mode(fd, true);
-    let connecting = config::inside(|| SmcStream::begin_connect_with(stack, own, to));
+    let connecting = config::inside(|| SmcStream::begin_connect_listed(stack, own, to));
     let connecting = match connecting {
         Ok(connecting) => connecting,
         Err(error) => {

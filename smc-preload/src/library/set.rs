@@ -9,9 +9,9 @@
 //!     nothing for a while: sleep in the kernel's set, which has the loop's descriptor
 //! ```
 //!
-//! The descriptor of the loop, and those of connections that are being made, are in the kernel's
-//! set under numbers that begin with random bits: their events are taken out before the program
-//! sees any.
+//! The loop lists connections that are being made as well, as far as memory decides about them. Its
+//! descriptor, and those of the other ones, are in the kernel's set under numbers that begin with
+//! random bits: their events are taken out before the program sees any.
 
 mod registered;
 
@@ -86,6 +86,8 @@ struct State {
     /// Registrations that may have events.
     active: VecDeque<usize>,
     ready: Vec<Ready>,
+    /// Registrations whose connections are being made and go on.
+    going_on: Vec<(usize, Arc<Conn>)>,
     turns: u32,
     /// Threads that sleep in the kernel's set.
     sleepers: usize,
@@ -258,6 +260,16 @@ impl Set {
         }
     }
 
+    /// Goes on with a connection that is being made, as the loop has listed it.
+    fn go_on(&self, token: usize, conn: &Arc<Conn>) {
+        if conn.advance() == Phase::Pending {
+            let mut state = lock(&self.state);
+            if state.is_of(token, conn.id) {
+                state.follow(token);
+            }
+        }
+    }
+
     /// A connection has no descriptor any more.
     pub(crate) fn forget(&self, token: usize, conn: u64) {
         let mut state = lock(&self.state);
@@ -286,6 +298,17 @@ impl Set {
         let mut idle = 0_u32;
         loop {
             let found = state.collect(into);
+            if !state.going_on.is_empty() {
+                let going_on = std::mem::take(&mut state.going_on);
+                drop(state);
+                for (token, conn) in going_on {
+                    self.go_on(token, &conn);
+                }
+                state = lock(&self.state);
+                if found == 0 {
+                    continue;
+                }
+            }
             if found > 0 {
                 state.turns = state.turns.wrapping_add(1);
                 let asks = state.turns.is_multiple_of(TURNS);
@@ -537,9 +560,7 @@ impl State {
         let Some(stream) = conn.smc() else {
             return;
         };
-        if self.events.is_none() {
-            self.events = self.new_loop();
-        }
+        self.make_loop();
         let driven = self.events.as_ref().is_some_and(|events| {
             let registered = events.register(stream, token);
             registered.is_ok()
@@ -549,6 +570,12 @@ impl State {
         }
         if let Some(at) = self.at(token) {
             at.is_driven = driven;
+        }
+    }
+
+    fn make_loop(&mut self) {
+        if self.events.is_none() {
+            self.events = self.new_loop();
         }
     }
 
@@ -563,8 +590,21 @@ impl State {
         Some(events)
     }
 
-    /// Has the kernel's set report when a connection that is being made goes on.
+    /// Has the loop, or the kernel's set, report when a connection that is being made goes on.
     fn begin_pending(&mut self, token: usize, fd: i32, conn: &Conn) {
+        self.make_loop();
+        let events = self.events.as_ref();
+        let is_awaited = events.is_some_and(|events| conn.watch(events, token));
+        let Some(at) = self.at(token) else {
+            return;
+        };
+        at.is_awaited = is_awaited;
+        if is_awaited || at.is_pending {
+            return;
+        }
+        if conn.phase() != Phase::Pending {
+            return self.follow(token);
+        }
         let (Some(polled), Some(epoll)) = (conn.pollable(), self.fds.first().copied()) else {
             return;
         };
@@ -589,9 +629,16 @@ impl State {
         let Some(at) = self.at(token) else {
             return;
         };
-        if std::mem::replace(&mut at.is_pending, false)
-            && let (Some(epoll), Some(polled)) = (epoll, at.conn.pollable())
-        {
+        let was_awaited = std::mem::replace(&mut at.is_awaited, false);
+        let was_pending = std::mem::replace(&mut at.is_pending, false);
+        if !was_awaited && !was_pending {
+            return;
+        }
+        let conn = at.conn.clone();
+        if let Some(events) = self.events.as_ref().filter(|_| was_awaited) {
+            conn.unwatch(events);
+        }
+        if let (Some(epoll), Some(polled)) = (epoll, conn.pollable().filter(|_| was_pending)) {
             let _ = kernel_ctl(epoll, libc::EPOLL_CTL_DEL, polled, None);
         }
     }
@@ -610,6 +657,10 @@ impl State {
                     self.activate_duplicates(ready.token);
                 }
                 if let Some(Some(at)) = self.registered.get_mut(ready.token) {
+                    if at.is_awaited {
+                        self.going_on.push((ready.token, at.conn.clone()));
+                        continue;
+                    }
                     at.has_news = true;
                     if !std::mem::replace(&mut at.is_active, true) {
                         self.active.push_back(ready.token);
@@ -666,7 +717,7 @@ impl State {
             Some(events) => events.hand_over().is_ok_and(|wait| wait == Wait::Sleep),
             None => true,
         };
-        if !parked || !self.active.is_empty() {
+        if !parked || !self.active.is_empty() || !self.going_on.is_empty() {
             self.kick_sleeper();
         }
     }

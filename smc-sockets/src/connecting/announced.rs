@@ -57,14 +57,7 @@ impl Attempt {
         let now = Instant::now();
         let mut waiting = match waiting {
             Some(waiting) => waiting,
-            None if self.is_connected()? => Waiting {
-                call: None,
-                grace: None,
-                began: now,
-                next: now + ASK,
-                has_asked: false,
-                answers: self.shard.lock().answers(),
-            },
+            None if self.is_connected()? => self.begin_waiting(now),
             None => {
                 self.stage = Stage::Announced(socket, conn, None);
                 return Ok(Some(Step::Wait(None)));
@@ -75,6 +68,8 @@ impl Attempt {
         match self.waits {
             Waits::Here => state.stay_awake(&shard, shard.now()),
             Waits::Elsewhere => state.settle(&shard, shard.now()),
+            // What happens is the loop's matter.
+            Waits::Listed => {}
             // What happens is the runtime's matter, whose loop polls the device.
             #[cfg(feature = "tokio")]
             Waits::Task => {}
@@ -140,6 +135,37 @@ impl Attempt {
         waiting.next = until;
         self.stage = Stage::Announced(socket, conn, Some(waiting));
         Ok(Some(Step::Wait(Some(until))))
+    }
+
+    fn begin_waiting(&self, now: Instant) -> Waiting {
+        Waiting {
+            call: None,
+            grace: None,
+            began: now,
+            next: now + ASK,
+            has_asked: false,
+            answers: self.shard.lock().answers(),
+        }
+    }
+
+    /// Whether nothing is waited for but the answer over shared memory, and a time.
+    pub(super) fn awaits_memory(&mut self) -> io::Result<bool> {
+        let is_new = matches!(self.stage, Stage::Announced(_, _, None));
+        if is_new && self.is_connected()? {
+            let new = self.begin_waiting(Instant::now());
+            if let Stage::Announced(_, _, waiting) = &mut self.stage {
+                *waiting = Some(new);
+            }
+        }
+        Ok(self.announced().is_some())
+    }
+
+    /// When [`Self::step`] is to be called while the answer is waited for.
+    pub(super) fn next_look(&self) -> Option<Instant> {
+        match &self.stage {
+            Stage::Announced(_, _, Some(waiting)) => Some(waiting.next),
+            _ => None,
+        }
     }
 
     /// Lets whichever process has accepted a connection call, of those that share a listener: it
@@ -241,7 +267,6 @@ impl Attempt {
     }
 
     /// Makes the descriptor that is polled for a connection that was announced.
-    #[cfg(feature = "tokio")]
     pub(super) fn poll_announced(&mut self) -> io::Result<()> {
         match &self.stage {
             Stage::Announced(socket, ..) => self.notify(&socket.clone()),
@@ -252,7 +277,13 @@ impl Attempt {
     fn notify(&mut self, socket: &Socket) -> io::Result<()> {
         if self.notified.is_none() {
             let notified = notification()?;
-            socket.status().notified = Some(notified.clone());
+            let mut status = socket.status();
+            if status.carrier.is_some() || status.closed.is_some() {
+                // It cannot be full.
+                let _ = rustix::io::write(&notified, &1u64.to_ne_bytes());
+            }
+            status.notified = Some(notified.clone());
+            drop(status);
             self.notified = Some(notified);
         }
         Ok(())

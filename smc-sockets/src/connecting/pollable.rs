@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -17,18 +17,27 @@ use crate::process::Process;
 use crate::shard::timespec;
 use crate::stack::Stack;
 use crate::stream::SmcStream;
+use crate::waiters::{ReadyList, Watch};
+use crate::waiting::Direction;
 
 /// A connection that is being made while its program does something else:
 /// [`SmcStream::begin_connect`].
 ///
 /// When its descriptor is readable ([`AsFd`]), [`Self::finish`] goes on. Dropping it gives
 /// the connection up.
+///
+/// An event loop lists it as well ([`EventLoop::register_connecting`](crate::EventLoop)).
 pub struct Connecting {
     stack: Stack,
     /// The one that began.
     process: Process,
     /// None once it is finished: the stream alone has the connection then.
     attempt: Mutex<Option<Attempt>>,
+    pollable: OnceLock<Pollable>,
+}
+
+/// What a program polls for an attempt.
+struct Pollable {
     poller: OwnedFd,
     timer: OwnedFd,
 }
@@ -47,44 +56,117 @@ impl Connecting {
     ) -> io::Result<Self> {
         let stack = stack.toward(to)?;
         // Before the attempt: one that has begun may be SMC for the peer already.
-        let descriptors = descriptors()?;
+        let pollable = Pollable::new()?;
         let attempt = Attempt::begin(stack.shard(), socket, to, Waits::Elsewhere)?;
-        Self::with(stack, attempt, descriptors)
+        pollable.add(&attempt)?;
+        Ok(Self::with(stack, attempt, Some(pollable)))
+    }
+
+    /// Begins without a descriptor, unless something else than an event loop is needed to wait for
+    /// the server.
+    pub(crate) fn begin_listed(stack: &Stack, socket: OwnedFd, to: SocketAddr) -> io::Result<Self> {
+        let stack = stack.toward(to)?;
+        let early = match stack.shard().met.at(to) {
+            Some(_) => None,
+            None => Some(Pollable::new()?),
+        };
+        let mut attempt = Attempt::begin(stack.shard(), Some(socket), to, Waits::Listed)?;
+        let pollable = match (attempt.awaits_memory()?, early) {
+            (true, _) => None,
+            (false, Some(early)) => Some(early),
+            (false, None) => {
+                attempt.poll_announced()?;
+                Some(Pollable::new()?)
+            }
+        };
+        if let Some(pollable) = &pollable {
+            pollable.add(&attempt)?;
+        }
+        Ok(Self::with(stack, attempt, pollable))
     }
 
     /// Makes the descriptor by which an attempt that has begun is waited for.
     #[cfg(feature = "tokio")]
     pub(super) fn poll(stack: Stack, mut attempt: Attempt) -> io::Result<Self> {
         attempt.poll_announced()?;
-        Self::with(stack, attempt, descriptors()?)
+        let pollable = Pollable::new()?;
+        pollable.add(&attempt)?;
+        Ok(Self::with(stack, attempt, Some(pollable)))
     }
 
-    fn with(
-        stack: Stack,
-        attempt: Attempt,
-        (poller, timer): (OwnedFd, OwnedFd),
-    ) -> io::Result<Self> {
-        epoll::add(&poller, &attempt.tcp, EventData::new_u64(0), CHANGES)?;
-        let flags = EventFlags::IN | EventFlags::ET;
-        epoll::add(&poller, &timer, EventData::new_u64(0), flags)?;
-        for socket in attempt.called().into_iter().chain(attempt.decision_event()) {
-            epoll::add(&poller, socket, EventData::new_u64(0), flags)?;
-        }
-        Ok(Self {
+    fn with(stack: Stack, attempt: Attempt, pollable: Option<Pollable>) -> Self {
+        Self {
             stack,
             process: Process::current(),
             attempt: Mutex::new(Some(attempt)),
-            poller,
-            timer,
-        })
+            pollable: pollable.map_or(OnceLock::new(), OnceLock::from),
+        }
+    }
+
+    fn attempt(&self) -> MutexGuard<'_, Option<Attempt>> {
+        self.attempt.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is polled for it, if there is a descriptor left.
+    fn pollable(&self) -> Option<&Pollable> {
+        if self.pollable.get().is_none() {
+            let mut slot = self.attempt();
+            let attempt = slot.as_mut()?;
+            if self.pollable.get().is_none() {
+                attempt.poll_announced().ok()?;
+                let new = Pollable::new().ok()?;
+                new.add(attempt).ok()?;
+                // Until it is known when to look.
+                new.set_timer(Some(Instant::now())).ok()?;
+                let _ = self.pollable.set(new);
+            }
+        }
+        self.pollable.get()
+    }
+
+    /// Has an event loop list it when [`Self::finish`] goes on; false if a descriptor is needed for
+    /// that.
+    pub(crate) fn watch(&self, watch: Arc<Watch>) -> io::Result<bool> {
+        self.process.check()?;
+        let mut slot = self.attempt();
+        let Some(attempt) = slot.as_mut() else {
+            return Ok(false);
+        };
+        // What fails is found by `finish`.
+        if attempt.waits != Waits::Listed || !attempt.awaits_memory().unwrap_or(false) {
+            return Ok(false);
+        }
+        let (Some(socket), Some(next)) = (attempt.announced(), attempt.next_look()) else {
+            return Ok(false);
+        };
+        let before = socket.waiters.watch(watch.clone());
+        drop(before);
+        let is_decided = {
+            let status = socket.status();
+            status.carrier.is_some() || status.closed.is_some()
+        };
+        match is_decided {
+            true => watch.notify(Direction::Read),
+            false => {
+                let shard = self.stack.shard();
+                shard.lock().wake_task_at(shard, &socket, next);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Has an event loop list it no more.
+    pub(crate) fn unwatch(&self, ready: &Arc<ReadyList>) {
+        let socket = self.attempt().as_ref().and_then(Attempt::announced);
+        let before = socket.map(|socket| socket.waiters.unwatch(ready));
+        drop(before);
     }
 
     /// Whether nothing is decided but by TCP: nothing that might accept the connection speaks
     /// SMC, as far as it can be known before, so that [`Self::finish`] comes to TCP.
     #[must_use]
     pub fn is_plain(&self) -> bool {
-        let slot = self.attempt.lock().unwrap_or_else(PoisonError::into_inner);
-        slot.as_ref().is_none_or(Attempt::is_plain)
+        self.attempt().as_ref().is_none_or(Attempt::is_plain)
     }
 
     /// The stream, when it is known what carries it.
@@ -95,64 +177,113 @@ impl Connecting {
     /// [`io::ErrorKind::Unsupported`] in a child that was forked meanwhile.
     pub fn finish(&self) -> io::Result<SmcStream> {
         self.process.check()?;
-        let mut slot = self.attempt.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = self.attempt();
         let Some(attempt) = slot.as_mut() else {
             return Err(io::ErrorKind::NotConnected.into());
         };
-        let mut events = [std::mem::MaybeUninit::<epoll::Event>::uninit(); 16];
-        let now = Timespec::default();
-        // What is taken here is looked at below.
-        match epoll::wait(&self.poller, &mut events, Some(&now)) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
+        let pollable = self.pollable.get();
+        if let Some(pollable) = pollable {
+            pollable.drain()?;
         }
-        let before = attempt.tcp.as_raw_fd();
+        let before = (attempt.tcp.as_raw_fd(), attempt.announced());
         let step = attempt.step()?;
-        if attempt.tcp.as_raw_fd() != before {
+        if let Some(pollable) = pollable.filter(|_| attempt.tcp.as_raw_fd() != before.0) {
             // It connects once more.
-            epoll::add(&self.poller, &attempt.tcp, EventData::new_u64(0), CHANGES)?;
+            epoll::add(
+                &pollable.poller,
+                &attempt.tcp,
+                EventData::new_u64(0),
+                CHANGES,
+            )?;
         }
-        match step {
+        let until = match step {
             Step::Done(socket) => {
-                // It fails only for what was never added.
-                let _ = epoll::delete(&self.poller, &attempt.tcp);
-                *slot = None;
-                Ok(SmcStream::new(self.stack.clone(), socket))
-            }
-            Step::Wait(until) => {
-                // A process that has accepted the connection may have called since.
-                for socket in attempt.called().into_iter().chain(attempt.decision_event()) {
-                    let flags = EventFlags::IN | EventFlags::ET;
-                    match epoll::add(&self.poller, socket, EventData::new_u64(0), flags) {
-                        Ok(()) | Err(Errno::EXIST) => {}
-                        Err(error) => return Err(error.into()),
-                    }
+                if let Some(pollable) = pollable {
+                    // It fails only for what was never added.
+                    let _ = epoll::delete(&pollable.poller, &attempt.tcp);
                 }
-                let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-                let next = left.map(|left| timespec(left.max(std::time::Duration::from_nanos(1))));
-                let new = Itimerspec {
-                    it_interval: Timespec::default(),
-                    it_value: next.unwrap_or_default(),
-                };
-                let flags = TimerfdTimerFlags::empty();
-                rustix::time::timerfd_settime(&self.timer, flags, &new)?;
-                Err(io::ErrorKind::WouldBlock.into())
+                *slot = None;
+                drop(slot);
+                if !socket.status().carrier.is_some_and(|at| at.is_smc()) {
+                    socket.waiters.clear();
+                }
+                return Ok(SmcStream::new(self.stack.clone(), socket));
             }
+            Step::Wait(until) => until,
+        };
+        match (before.1, attempt.announced()) {
+            (_, Some(socket)) if socket.waiters.has_any() => {
+                let shard = self.stack.shard();
+                let until = until.unwrap_or_else(Instant::now);
+                shard.lock().wake_task_at(shard, &socket, until);
+            }
+            // The loop that lists it has to poll a descriptor from now on.
+            (Some(before), None) => before.waiters.notify(Direction::Read, &mut Vec::new()),
+            _ => {}
         }
+        if let Some(pollable) = pollable {
+            pollable.add_called(attempt)?;
+            pollable.set_timer(until)?;
+        }
+        Err(io::ErrorKind::WouldBlock.into())
     }
 }
 
-/// The epoll and the timer of an attempt.
-fn descriptors() -> io::Result<(OwnedFd, OwnedFd)> {
-    let poller = descriptors::keep(|| epoll::create(epoll::CreateFlags::CLOEXEC))?;
-    let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
-    let make = || rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags);
-    Ok((poller, descriptors::keep(make)?))
+impl Pollable {
+    fn new() -> io::Result<Self> {
+        let poller = descriptors::keep(|| epoll::create(epoll::CreateFlags::CLOEXEC))?;
+        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+        let make = || rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags);
+        let timer = descriptors::keep(make)?;
+        let flags = EventFlags::IN | EventFlags::ET;
+        epoll::add(&poller, &timer, EventData::new_u64(0), flags)?;
+        Ok(Self { poller, timer })
+    }
+
+    /// Adds what an attempt waits for.
+    fn add(&self, attempt: &Attempt) -> io::Result<()> {
+        epoll::add(&self.poller, &attempt.tcp, EventData::new_u64(0), CHANGES)?;
+        self.add_called(attempt)
+    }
+
+    /// Adds sockets of processes that have called since, and what is raised by the decision.
+    fn add_called(&self, attempt: &Attempt) -> io::Result<()> {
+        for socket in attempt.called().into_iter().chain(attempt.decision_event()) {
+            let flags = EventFlags::IN | EventFlags::ET;
+            match epoll::add(&self.poller, socket, EventData::new_u64(0), flags) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes events, which the attempt looks at then.
+    fn drain(&self) -> io::Result<()> {
+        let mut events = [std::mem::MaybeUninit::<epoll::Event>::uninit(); 16];
+        match epoll::wait(&self.poller, &mut events, Some(&Timespec::default())) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn set_timer(&self, until: Option<Instant>) -> io::Result<()> {
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        let next = left.map(|left| timespec(left.max(std::time::Duration::from_nanos(1))));
+        let new = Itimerspec {
+            it_interval: Timespec::default(),
+            it_value: next.unwrap_or_default(),
+        };
+        rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &new)?;
+        Ok(())
+    }
 }
 
+/// Without a descriptor left, that of the device.
 impl AsFd for Connecting {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.poller.as_fd()
+        let pollable = self.pollable();
+        pollable.map_or(self.stack.shard().device(), |at| at.poller.as_fd())
     }
 }
 

@@ -221,8 +221,8 @@ impl State {
 
     /// Reports to the engine which of this side's devices reach the client.
     fn answer(&mut self, conn: ConnId, now: Instant) {
-        let local = self.entry(conn).map(|entry| entry.socket.tcp.local_addr());
-        let Some(Ok(local)) = local else {
+        let ends = self.entry(conn).map(|entry| entry.socket.ends());
+        let Some(Ok((local, _))) = ends else {
             // Its TCP is reported as gone.
             return;
         };

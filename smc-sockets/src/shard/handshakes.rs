@@ -182,8 +182,8 @@ impl State {
 
     /// The socket at the other end of an accepted connection, by cookie and user, if its process
     /// takes calls or has announced it.
-    pub(crate) fn calling_client(&self, tcp: &TcpStream) -> Option<(u64, u32)> {
-        self.owners.as_ref()?.calling_client(tcp)
+    pub(crate) fn calling_client(&self, near: SocketAddr, far: SocketAddr) -> Option<(u64, u32)> {
+        self.owners.as_ref()?.calling_client(near, far)
     }
 
     /// The user of the other end of a connection, if it is of this host.
@@ -213,7 +213,7 @@ impl State {
     ) {
         let now = shard.now();
         let from = arrival.address().ip();
-        let local = socket.tcp.local_addr().map_or(from, |at| at.ip());
+        let local = socket.ends().map_or(from, |(near, _)| near.ip());
         let options = self.options(local, from, &socket.tcp);
         let cookie = rustix::net::sockopt::socket_cookie(&socket.tcp).ok();
         let begun = cookie.and_then(|at| Some((at, self.engine.listen(now, options).ok()?)));
@@ -290,7 +290,6 @@ impl State {
 
     /// Has the task that waits for a connection of this side woken at a time, unless it is decided
     /// before.
-    #[cfg(feature = "tokio")]
     pub(crate) fn wake_task_at(
         &mut self,
         shard: &Shard,
@@ -493,7 +492,9 @@ impl State {
         match (entry.handshake, entry.peer, &self.owners) {
             (Some(Handshake::Open { is_verified, .. }), ..) if is_verified => return true,
             (_, Some(peer), Some(owners)) => {
-                if !owners.speaks_for(&entry.socket.tcp, peer.uid, theirs) {
+                let ends = entry.socket.ends();
+                let speaks = |(near, far)| owners.speaks_for(near, far, peer.uid, theirs);
+                if !ends.is_ok_and(speaks) {
                     return false;
                 }
             }

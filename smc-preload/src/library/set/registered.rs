@@ -24,6 +24,8 @@ pub(super) struct Registered {
     pub(super) is_driven: bool,
     /// The kernel's set has what is polled while it is pending.
     pub(super) is_pending: bool,
+    /// The loop lists it while it is pending.
+    pub(super) is_awaited: bool,
 }
 
 /// No registration.
@@ -65,6 +67,7 @@ impl State {
             has_news: false,
             is_driven: false,
             is_pending: false,
+            is_awaited: false,
         });
         let token = match self.free.pop() {
             Some(token) => token,
@@ -87,6 +90,7 @@ impl State {
     }
 
     pub(super) fn remove(&mut self, token: usize) -> Option<Registered> {
+        let was_awaited = self.at(token)?.is_awaited;
         self.end_pending(token);
         let at = self.registered.get_mut(token)?.take()?;
         let index = usize::try_from(at.fd).unwrap_or(0);
@@ -101,7 +105,7 @@ impl State {
         if at.is_active {
             self.active.retain(|of| *of != token);
         }
-        if let Some(stream) = at.conn.smc().filter(|_| at.is_driven)
+        if let Some(stream) = at.conn.smc().filter(|_| at.is_driven || was_awaited)
             && let Some(events) = &self.events
         {
             let is_other = |of: &Option<Registered>| {

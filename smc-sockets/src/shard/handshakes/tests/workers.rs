@@ -91,7 +91,8 @@ fn a_worker_that_has_not_accepted_the_connection_cannot_answer_for_it() {
         let (holder, liar) = (round % 2, (round + 1) % 2);
         {
             let mut state = server.workers[liar].shard().lock();
-            let of = state.calling_client(&tcp).expect("it takes calls");
+            let (local, peer) = (tcp.local_addr().unwrap(), tcp.peer_addr().unwrap());
+            let of = state.calling_client(local, peer).expect("it takes calls");
             let announced = state.take_announcement_of(of).expect("it was announced");
             let answer = opening::decline(Default::default(), DiagnosisCode::MEMORY).unwrap();
             let device = state.transports.ism.device_mut();
