@@ -110,6 +110,8 @@ struct Attempt {
     greeting: Option<u64>,
     /// Readable once it is decided what carries a connection that was announced, for who polls.
     notified: Option<Arc<OwnedFd>>,
+    /// The socket goes on not to block.
+    keeps_mode: bool,
 }
 
 enum Stage {
@@ -143,6 +145,7 @@ impl Attempt {
         to: SocketAddr,
         waits: Waits,
     ) -> io::Result<Self> {
+        let keeps_mode = waits == Waits::Listed;
         let place = shard.place();
         let socket = match given {
             Some(socket) => socket,
@@ -177,6 +180,7 @@ impl Attempt {
                         to_workers: matches!(server, Server::Workers(_)),
                         greeting: None,
                         notified,
+                        keeps_mode,
                     });
                 }
                 Err(rest) => rest,
@@ -202,6 +206,7 @@ impl Attempt {
             to_workers: false,
             greeting: None,
             notified: None,
+            keeps_mode,
         })
     }
 
@@ -263,7 +268,7 @@ impl Attempt {
                         continue;
                     }
                     if let Some(carrier) = decided? {
-                        self.tcp.set_nonblocking(false)?;
+                        self.restore_mode()?;
                         if carrier.is_smc() {
                             self.shard.watch(conn, &socket);
                         }
@@ -278,7 +283,7 @@ impl Attempt {
                     }
                 }
                 Stage::Declined(socket) => {
-                    self.tcp.set_nonblocking(false)?;
+                    self.restore_mode()?;
                     return Ok(Step::Done(socket));
                 }
                 Stage::Done => return Err(io::ErrorKind::NotConnected.into()),
@@ -327,8 +332,16 @@ impl Attempt {
         Ok(true)
     }
 
+    /// The stream's TCP socket waits, unless its mode is left to the program.
+    fn restore_mode(&self) -> io::Result<()> {
+        match self.keeps_mode {
+            true => Ok(()),
+            false => self.tcp.set_nonblocking(false),
+        }
+    }
+
     fn plain(&self, cause: Cause) -> io::Result<Step> {
-        self.tcp.set_nonblocking(false)?;
+        self.restore_mode()?;
         let (tcp, carrier) = (self.tcp.clone(), Some(Carrier::tcp(cause)));
         Ok(Step::Done(Arc::new(Socket::in_role(
             tcp,

@@ -220,6 +220,7 @@ impl Driver {
         let calls = self.calls_due(now);
         let mut state = shard.lock();
         let now = shard.now();
+        state.defer_timer();
         if state.engine.poll_timeout().is_some_and(|at| at <= now) {
             state.engine.handle_timeout(now);
         }
@@ -233,6 +234,7 @@ impl Driver {
             state.wake_at(&shard, shard.at(until), now);
         }
         let is_over = state.is_over(&shard, now);
+        state.set_deferred_timer(&shard, now);
         drop(state);
         // No stream is dropped after the last handle of the stack.
         let drains = self.drain_dropped(Instant::now());

@@ -190,7 +190,7 @@ impl SmcStream {
 
     /// Begins to connect as [`Self::begin_connect_with`], for event loops that list the connection
     /// ([`EventLoop::register_connecting`](crate::EventLoop::register_connecting)): it has a
-    /// descriptor only where it needs one.
+    /// descriptor only where it needs one, and the socket goes on not to block.
     ///
     /// # Errors
     /// Errors of [`Self::begin_connect_with`].

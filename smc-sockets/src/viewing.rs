@@ -60,6 +60,12 @@ pub(crate) fn make_room() -> bool {
     false
 }
 
+/// Whether a publisher is that of this process.
+fn is_own(publisher: &'static Publisher) -> bool {
+    let view = OF_PROCESS.get().and_then(Option::as_ref);
+    view.is_some_and(|view| std::ptr::eq(view.publisher, publisher))
+}
+
 /// Begins to publish, with a descriptor among those that the program does not see.
 fn start() -> Option<View> {
     let mut publisher = None;
@@ -70,6 +76,7 @@ fn start() -> Option<View> {
     });
     let file = file.ok()?;
     let of = inode(&file);
+    publisher?.set_own(is_own);
     Some(View {
         publisher: publisher?,
         file: Mutex::new(Some((file, of))),

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::counters::{FallbackCount, SIZES, add_shared, class_of};
@@ -23,6 +23,7 @@ pub struct Publisher {
     layout: &'static Layout,
     process: u32,
     places: Mutex<Places>,
+    is_own: OnceLock<fn(&'static Self) -> bool>,
 }
 
 /// Rows that are free.
@@ -81,6 +82,7 @@ impl Publisher {
         let publisher = Box::leak(Box::new(Self {
             layout,
             process,
+            is_own: OnceLock::new(),
             places: Mutex::new(Places {
                 connections: Free::new(CONNECTIONS),
                 groups: Free::new(GROUPS),
@@ -93,8 +95,17 @@ impl Publisher {
     }
 
     /// Whether this process is the one that publishes, and no child of it.
-    fn is_own(&self) -> bool {
-        std::process::id() == self.process
+    fn is_own(&'static self) -> bool {
+        match self.is_own.get() {
+            Some(is_own) => is_own(self),
+            None => std::process::id() == self.process,
+        }
+    }
+
+    /// Sets how it is found out whether this process publishes, and not one that it was forked
+    /// from, without a system call. Only the first one counts.
+    pub fn set_own(&self, is_own: fn(&'static Self) -> bool) {
+        let _ = self.is_own.set(is_own);
     }
 
     fn places(&self) -> MutexGuard<'_, Places> {

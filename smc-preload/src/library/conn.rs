@@ -388,8 +388,12 @@ impl Conn {
         }
     }
 
-    /// The engine sets the mode of the TCP socket while it decides.
+    /// The mode of the TCP socket is the engine's while that decides.
     fn restore_mode(&self) {
+        // A socket that connects does not block.
+        if !self.accepted && self.is_nonblocking() {
+            return;
+        }
         if let Some(fd) = lock(&self.fds).first() {
             set_mode(*fd, self.is_nonblocking());
         }
@@ -397,14 +401,15 @@ impl Conn {
 
     /// Sets what carries the connection. Callers notify the sets then, without the lock.
     fn decided(&self, stream: SmcStream) {
-        self.restore_mode();
         stats::decided(stream.carrier());
         report::decided(stream.carrier(), self.accepted);
         let phase = if stream.carrier().is_smc() {
+            self.restore_mode();
             self.take_over(&stream);
             Phase::Smc
         } else {
             self.replace_tcp(&stream);
+            self.restore_mode();
             match stream.is_plain_tcp() {
                 true => return self.set_phase(Phase::Plain),
                 false => Phase::Opening,

@@ -77,12 +77,14 @@ pub(crate) fn connect(fd: i32, to: SocketAddr) -> Connects {
         return Connects::Kernel;
     };
     let nonblocking = flags.contains(rustix::fs::OFlags::NONBLOCK);
-    set_mode(fd, true);
+    if !nonblocking {
+        set_mode(fd, true);
+    }
     let connecting = config::inside(|| SmcStream::begin_connect_listed(stack, own, to));
     let connecting = match connecting {
         Ok(connecting) => connecting,
         Err(error) => {
-            set_mode(fd, nonblocking);
+            restore_mode(fd, nonblocking);
             return match errno::of(&error) {
                 // It connects, but nothing is left to ask with.
                 Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS => {
@@ -95,7 +97,7 @@ pub(crate) fn connect(fd: i32, to: SocketAddr) -> Connects {
     };
     if connecting.is_plain() {
         drop(connecting);
-        set_mode(fd, nonblocking);
+        restore_mode(fd, nonblocking);
         let is_here = to.ip().to_canonical().is_loopback();
         stats::unasked(stack, is_here, "the peer does not use SMC");
         return kernel(nonblocking);
@@ -124,6 +126,13 @@ pub(crate) fn connect(fd: i32, to: SocketAddr) -> Connects {
         Ok(Phase::Smc) => Connects::Done(conn.connected()),
         Ok(_) => Connects::Kernel,
         Err(error) => Connects::Done(Err(error)),
+    }
+}
+
+/// Gives a socket the program's mode, after [`set_mode`] for a connection that is begun.
+fn restore_mode(fd: i32, nonblocking: bool) {
+    if !nonblocking {
+        set_mode(fd, false);
     }
 }
 

@@ -85,7 +85,7 @@ impl Attempt {
                 // Nothing is to call it any more.
                 let _ = pairing::unmark_client(&self.tcp);
             }
-            self.tcp.set_nonblocking(false)?;
+            self.restore_mode()?;
             return Ok(Some(Step::Done(socket)));
         }
         if let Some(reason) = closed {

@@ -115,7 +115,7 @@ impl Attention {
     /// Whether a thread or a connection needs to be woken by what happens, so that the device
     /// must not stay awake unattended.
     #[inline]
-    fn must_park(&self) -> bool {
+    pub(super) fn must_park(&self) -> bool {
         self.threads + self.connections > 0
     }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   close ─┬─ an event loop polls the device ─► left to it ─► closed
-//!          │        │ not polled since, or the peer takes long
+//!          │        │ late for what has rung, or the peer takes long
 //!          └────────┴─► urgent: the driver polls
 //! ```
 
@@ -17,7 +17,7 @@ use super::{Shard, State};
 /// How long the end of a connection is left to event loops before the driver looks.
 const LEFT: Duration = Duration::from_millis(5);
 
-/// How often the driver finds that a loop has polled meanwhile before it polls by itself.
+/// How often the driver finds that no loop is late before it polls by itself.
 const LOOKS: u8 = 20;
 
 /// Most connections that are left to event loops.
@@ -43,7 +43,12 @@ impl State {
             self.set_urgent(conn, true);
             return self.settle(shard, now);
         }
-        self.stay_awake(shard, now);
+        self.take_in(shard, now);
+        match self.attention.must_park() || self.attention.parked_loops > 0 {
+            true => self.settle(shard, now),
+            // A loop is awake, and parks the device before it sleeps.
+            false => self.arm(shard, now),
+        }
         if self.entry(conn).is_some_and(|entry| !entry.urgent) {
             let until = now.after(LEFT);
             self.closing.0.push_back(Left {
@@ -58,7 +63,10 @@ impl State {
 
     /// Has the driver poll for closed connections with which no event loop has gone on in time.
     pub(crate) fn urge_closing(&mut self, shard: &Arc<Shard>, now: Instant) {
-        let polls = self.attention.polls;
+        if self.closing.0.front().is_none_or(|left| left.until > now) {
+            return self.arm_closing(shard, now);
+        }
+        let (polls, is_late) = (self.attention.polls, self.is_loop_late(shard));
         let mut urges = false;
         for _ in 0..self.closing.0.len() {
             let next = self.closing.0.front();
@@ -72,7 +80,8 @@ impl State {
                 continue;
             }
             left.looks += 1;
-            if std::mem::replace(&mut left.polls, polls) != polls && left.looks < LOOKS {
+            let polled = std::mem::replace(&mut left.polls, polls) != polls;
+            if (polled || !is_late) && left.looks < LOOKS {
                 left.until = now.after(LEFT);
                 self.closing.0.push_back(left);
             } else {
@@ -83,8 +92,11 @@ impl State {
         if urges {
             self.settle(shard, now);
         }
-        if let Some(next) = self.closing.0.front() {
-            let until = next.until;
+        self.arm_closing(shard, now);
+    }
+
+    fn arm_closing(&mut self, shard: &Shard, now: Instant) {
+        if let Some(until) = self.closing.0.front().map(|left| left.until) {
             self.wake_at(shard, until, now);
         }
     }

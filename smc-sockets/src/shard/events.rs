@@ -75,7 +75,7 @@ impl State {
     }
 
     fn command_tcp(&mut self, conn: ConnId, command: TcpCommand) {
-        let Some(entry) = self.entry(conn) else {
+        let Some(entry) = self.entry_mut(conn) else {
             return;
         };
         let tcp = &entry.socket.tcp;
@@ -93,6 +93,7 @@ impl State {
             }
             TcpCommand::Close => {
                 let _ = tcp.shutdown(std::net::Shutdown::Write);
+                entry.tcp_closed = true;
             }
             TcpCommand::Reset => {
                 let _ = rustix::net::connect_unspec(tcp);
@@ -266,8 +267,10 @@ impl State {
             status.place = None;
         }
         entry.socket.has_ended(&mut self.wakes);
-        // A stream that is still held has no more use for TCP.
-        let _ = entry.socket.tcp.shutdown(std::net::Shutdown::Both);
+        // A stream that is still held has no more use for TCP. Of a peer in order comes its end.
+        if reason != CloseReason::Normal || !entry.tcp_closed {
+            let _ = entry.socket.tcp.shutdown(std::net::Shutdown::Both);
+        }
     }
 }
 

@@ -39,6 +39,9 @@ use crate::waiting::Direction;
 /// before the driver polls for it.
 const UNDRIVEN: Duration = Duration::from_millis(2);
 
+/// Doublings of [`UNDRIVEN`] while loops are not late.
+const MOST_LOOKS: u32 = 5;
+
 /// A connection to be announced.
 pub(crate) struct Announcement<'a> {
     /// Where it connects to.
@@ -63,6 +66,8 @@ pub(super) struct Underway {
     driven: Instant,
     /// How often event loops had polled the device when that was last looked at.
     polls: u64,
+    /// How often no loop was late then.
+    looks: u32,
     /// The task that waits for it is woken then.
     wake: Option<Instant>,
 }
@@ -263,6 +268,7 @@ impl State {
             candidates: Vec::new(),
             driven,
             polls: self.attention.polls,
+            looks: 0,
             wake: None,
         });
     }
@@ -341,10 +347,14 @@ impl State {
     pub(crate) fn urge_handshakes(&mut self, shard: &Arc<Shard>, now: Instant) {
         let task = self.wake_tasks(now);
         let polls = self.attention.polls;
-        for at in &mut self.handshakes {
-            // A loop polls: it is late only if it stops.
-            if at.driven <= now && std::mem::replace(&mut at.polls, polls) != polls {
-                at.driven = now.after(UNDRIVEN);
+        if self.attention.loops > 0 && self.handshakes.iter().any(|at| at.driven <= now) {
+            let is_late = self.is_loop_late(shard);
+            for at in &mut self.handshakes {
+                let polled = std::mem::replace(&mut at.polls, polls) != polls;
+                if at.driven <= now && (polled || !is_late) {
+                    at.driven = now.after(UNDRIVEN * (1 << at.looks.min(MOST_LOOKS)));
+                    at.looks += 1;
+                }
             }
         }
         let due = |at: &&Underway| at.driven <= now;

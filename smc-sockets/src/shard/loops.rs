@@ -25,6 +25,8 @@ use std::time::Duration;
 use std::time::Instant;
 
 use rustix::event::epoll::{self, EventFlags};
+use rustix::event::{PollFd, PollFlags};
+use rustix::time::Timespec;
 
 use super::{Shard, State};
 use crate::driver::Token;
@@ -267,6 +269,19 @@ impl State {
         }
         self.used_by_loop(shard, now, guarded);
         progress
+    }
+
+    /// Whether event loops may have left something alone that has rung: none of them sleeps at the
+    /// device, or one does that it has woken.
+    pub(super) fn is_loop_late(&self, shard: &Shard) -> bool {
+        if self.attention.parked_loops == 0 || !self.transports.ism.device().is_parked() {
+            return true;
+        }
+        let mut polled = [PollFd::new(&shard.device, PollFlags::IN)];
+        !matches!(
+            rustix::event::poll(&mut polled, Some(&Timespec::default())),
+            Ok(0)
+        )
     }
 
     /// Notifies everything that waits for any connection.

@@ -31,6 +31,10 @@ pub(crate) struct State {
     pub(super) sockets: Vec<Option<Entry>>,
     /// The driver wakes at this time.
     pub(super) armed: Option<Instant>,
+    /// The timer is not set before the driver's turn ends.
+    pub(super) defers_timer: bool,
+    /// It is to be set then.
+    pub(super) timer_is_due: bool,
     pub(super) attention: Attention,
     /// For messages on their way from the engine to TCP.
     pub(super) clc: Box<[u8; MAX_LENGTH]>,
@@ -76,6 +80,8 @@ pub(super) struct Entry {
     pub(super) urgent: bool,
     /// Its CLC messages go over shared memory.
     pub(super) handshake: Option<Handshake>,
+    /// TCP was closed in order.
+    pub(super) tcp_closed: bool,
 }
 
 impl State {
@@ -89,6 +95,8 @@ impl State {
             transports,
             sockets: Vec::new(),
             armed: None,
+            defers_timer: false,
+            timer_is_due: false,
             attention: Attention::default(),
             clc: Box::new([0; MAX_LENGTH]),
             abandoned: false,
@@ -147,6 +155,7 @@ impl State {
                 arrival,
                 urgent: false,
                 handshake: None,
+                tcp_closed: false,
             });
         }
         self.set_urgent(conn, true);

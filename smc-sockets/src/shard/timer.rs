@@ -30,7 +30,25 @@ impl State {
     #[inline(never)]
     fn wake_earlier_at(&mut self, shard: &Shard, time: Instant, now: Instant) {
         self.armed = Some(time);
-        shard.set_timer(time.since(now));
+        match self.defers_timer {
+            true => self.timer_is_due = true,
+            false => shard.set_timer(time.since(now)),
+        }
+    }
+
+    /// Sets the timer at the end of a turn of the driver, and not for each deadline that is earlier
+    /// than the one before.
+    pub(crate) fn defer_timer(&mut self) {
+        self.defers_timer = true;
+    }
+
+    /// Ends what [`Self::defer_timer`] began.
+    pub(crate) fn set_deferred_timer(&mut self, shard: &Shard, now: Instant) {
+        self.defers_timer = false;
+        let is_due = std::mem::take(&mut self.timer_is_due);
+        if let Some(time) = self.armed.filter(|_| is_due) {
+            shard.set_timer(time.since(now));
+        }
     }
 
     /// The timer has gone off.
