@@ -41,6 +41,7 @@ mod library {
     pub(crate) mod config;
     pub(crate) mod conn;
     pub(crate) mod connecting;
+    pub(crate) mod defaults;
     pub(crate) mod errno;
     pub(crate) mod hidden;
     #[cfg(not(test))]

@@ -11,13 +11,14 @@ use smc_sockets::Stack;
 
 use super::conn::{Conn, borrowed};
 use super::table::{self, Object};
-use super::{config, connecting, hidden, real, report, stats};
+use super::{config, connecting, defaults, hidden, real, report, stats};
 
 /// A socket has begun to listen, or is accepted from although this process did not see that.
 pub(crate) fn listens(fd: i32) {
     if !config::is_active() || table::has(fd) || !connecting::is_tcp(fd) {
         return;
     }
+    defaults::is_used(fd);
     // Also where nothing comes of it: it is not asked again then.
     table::put(fd, Object::Listener(None));
     if let Some(stack) = config::stack() {

@@ -22,7 +22,7 @@ use smc_sockets::{Accepting, CallFlags, Connecting, EventLoop, SmcStream};
 
 use super::set::Set;
 use super::table::{self, Object};
-use super::{config, errno, report, stats};
+use super::{config, defaults, errno, report, stats};
 
 /// How far a connection is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -422,9 +422,12 @@ impl Conn {
     /// What the program has set holds for the stream.
     fn take_over(&self, stream: &SmcStream) {
         let tcp = stream.tcp();
-        self.set_low_water(low_water(tcp.as_raw_fd()));
         let _ = stream.set_nonblocking(self.is_nonblocking());
         stream.set_interruptible(true);
+        if defaults::all_have() {
+            return;
+        }
+        self.set_low_water(low_water(tcp.as_raw_fd()));
         for timeout in [sockopt::Timeout::Recv, sockopt::Timeout::Send] {
             if let Ok(Some(time)) = sockopt::socket_timeout(tcp, timeout) {
                 let _ = match timeout {

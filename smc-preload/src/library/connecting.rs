@@ -11,7 +11,7 @@ use smc_sockets::SmcStream;
 use super::conn::{Conn, Phase, borrowed, set_mode};
 use super::set::Set;
 use super::table::{self, Registration};
-use super::{config, errno, hidden, real, stats};
+use super::{config, defaults, errno, hidden, real, stats};
 
 /// What connect(2) does.
 pub(crate) enum Connects {
@@ -69,6 +69,7 @@ pub(crate) fn connect(fd: i32, to: SocketAddr) -> Connects {
     let Some(stack) = config::stack() else {
         return Connects::Kernel;
     };
+    defaults::is_used(fd);
     let Ok(flags) = rustix::fs::fcntl_getfl(borrowed(fd)) else {
         return Connects::Kernel;
     };

@@ -10,7 +10,7 @@
 
 use std::array;
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
 use smc_sockets::PublishedListener;
@@ -38,6 +38,8 @@ struct Slot {
     number: AtomicU64,
     object: Mutex<Option<Object>>,
     added: Added,
+    /// This program has made it as a socket.
+    is_made_here: AtomicBool,
     /// Threads that wait at it in the kernel, if it is an epoll set without connections.
     waiters: AtomicU32,
 }
@@ -434,11 +436,27 @@ pub(crate) fn removed(fd: i32, set: i32) {
 /// A descriptor is closed: the kernel has it in no set.
 #[inline]
 pub(crate) fn closed(fd: i32) {
-    if let Some(slot) = slot(fd)
-        && slot.added.set.load(Ordering::Relaxed) != 0
-    {
+    let Some(slot) = slot(fd) else {
+        return;
+    };
+    if slot.added.set.load(Ordering::Relaxed) != 0 {
         slot.added.set.store(0, Ordering::Relaxed);
     }
+    if slot.is_made_here.load(Ordering::Relaxed) {
+        slot.is_made_here.store(false, Ordering::Relaxed);
+    }
+}
+
+/// The program has made a socket.
+pub(crate) fn made_here(fd: i32) {
+    if let Some(slot) = slot_or_new(fd) {
+        slot.is_made_here.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Whether the program, or one that it was forked from, has made a descriptor as a socket.
+pub(crate) fn is_made_here(fd: i32) -> bool {
+    slot(fd).is_some_and(|slot| slot.is_made_here.load(Ordering::Relaxed))
 }
 
 /// Threads that wait at an epoll set in the kernel without the library.

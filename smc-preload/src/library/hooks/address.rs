@@ -32,7 +32,11 @@ pub(super) unsafe extern "C-unwind" fn socket(
         as_it_is => as_it_is,
     };
     // SAFETY: as the caller's.
-    unsafe { real::socket(domain, kind, protocol) }
+    let new = unsafe { real::socket(domain, kind, protocol) };
+    if matches!(domain, AF_INET | AF_INET6) && config::is_active() && !config::is_inside() {
+        table::made_here(new);
+    }
+    new
 }
 
 /// An Internet address.

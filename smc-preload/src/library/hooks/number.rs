@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_long, c_ulong};
 
 use super::{address, data, fds, limits, options, waits};
-use crate::library::{real, table};
+use crate::library::{defaults, real, table};
 
 /// An argument as a pointer.
 fn at<T>(argument: c_long) -> *mut T {
@@ -66,6 +66,10 @@ unsafe fn hooked(number: c_long, arguments: [c_long; 6]) -> Option<c_long> {
             libc::SYS_ppoll => waits::ppoll(at(a), b.cast_unsigned(), at(c), at(d)).into(),
             libc::SYS_prlimit64 => limits::prlimit64(int(a), int(b), at(c), at(d)).into(),
             libc::SYS_setrlimit => limits::setrlimit64(int(a), at(b)).into(),
+            libc::SYS_setsockopt => {
+                defaults::is_set(int(b), int(c));
+                return None;
+            }
             libc::SYS_sendmsg => data::sendmsg(int(a), at(b), int(c)) as c_long,
             libc::SYS_splice if table::has(int(c)) => {
                 data::splice(int(a), at(b), int(c), at(d), len(e), int(f).cast_unsigned()) as c_long

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use super::{guard, is_reentrant, status};
 use crate::library::conn::{Conn, Outcome, low_water};
 use crate::library::table::{self, Object};
-use crate::library::{errno, real};
+use crate::library::{defaults, errno, real};
 
 /// Answers an option with an integer, of which the caller may take less.
 ///
@@ -93,6 +93,7 @@ pub(super) unsafe extern "C-unwind" fn setsockopt(
     len: socklen_t,
 ) -> c_int {
     if !table::has(fd) {
+        defaults::is_set(level, name);
         // SAFETY: as the caller's.
         return unsafe { real::setsockopt(fd, level, name, value, len) };
     }
@@ -115,6 +116,9 @@ pub(super) unsafe extern "C-unwind" fn setsockopt(
     });
     if let Outcome::Done(result) = outcome {
         return status(result.map(|()| 0));
+    }
+    if !guard(|| table::conn(fd).is_some_and(|conn| conn.smc().is_some())) {
+        defaults::is_set(level, name);
     }
     // SAFETY: as the caller's.
     let set = unsafe { real::setsockopt(fd, level, name, value, len) };
