@@ -107,7 +107,7 @@ mod tests {
     use std::io::{Read, Write};
     use std::time::{Duration, Instant};
 
-    use crate::{EventLoop, SmcListener, SmcStream, Stack};
+    use crate::{EventLoop, SmcListener, SmcStream, Stack, Wait};
 
     const LONG: Duration = Duration::from_secs(20);
 
@@ -167,6 +167,29 @@ mod tests {
                 assert!(Instant::now() < end, "it does not end");
                 std::thread::sleep(Duration::from_millis(1));
             }
+        }
+        drop(events);
+    }
+
+    /// A loop that sleeps is woken by what rings: the driver is not needed before the loop is late for
+    /// that.
+    #[test]
+    fn a_loop_that_sleeps_is_late_once_it_was_rung() {
+        let (server, client) = (Stack::open().unwrap(), Stack::open().unwrap());
+        let (near, mut far) = connection(&server, &client);
+        let mut events = EventLoop::new(&client).unwrap();
+        drop(near);
+        while events.wait().unwrap() == Wait::Poll {
+            events.drive(&mut Vec::new()).unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(40));
+        assert_eq!((open(&client), urgent(&client)), (1, 0));
+        assert_eq!(far.read(&mut [0; 1]).unwrap(), 0);
+        drop(far);
+        let end = Instant::now() + LONG;
+        while open(&client) > 0 {
+            assert!(Instant::now() < end, "it does not end");
+            std::thread::sleep(Duration::from_millis(1));
         }
         drop(events);
     }

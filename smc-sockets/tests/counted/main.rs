@@ -7,6 +7,7 @@ mod common;
 
 mod calls;
 mod kills;
+mod listed;
 mod reuse;
 mod rnics;
 mod stacks;
