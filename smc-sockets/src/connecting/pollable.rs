@@ -109,7 +109,8 @@ impl Connecting {
 
     /// What is polled for it, if there is a descriptor left.
     fn pollable(&self) -> Option<&Pollable> {
-        if self.pollable.get().is_none() {
+        // In a child, a thread of the parent may have had the lock at the fork.
+        if self.pollable.get().is_none() && self.process.is_current() {
             let mut slot = self.attempt();
             let attempt = slot.as_mut()?;
             if self.pollable.get().is_none() {
@@ -157,6 +158,9 @@ impl Connecting {
 
     /// Has an event loop list it no more.
     pub(crate) fn unwatch(&self, ready: &Arc<ReadyList>) {
+        if !self.process.is_current() {
+            return;
+        }
         let socket = self.attempt().as_ref().and_then(Attempt::announced);
         let before = socket.map(|socket| socket.waiters.unwatch(ready));
         drop(before);
