@@ -306,7 +306,9 @@ impl Conn {
     /// Has a loop list it under a token when [`Self::advance`] goes on; false if it has to be polled
     /// for that.
     pub(crate) fn watch(&self, events: &EventLoop, token: usize) -> bool {
-        let pending = lock(&self.pending);
+        let Some(pending) = self.lock(&self.pending) else {
+            return false;
+        };
         let watched = config::inside(|| match pending.as_ref()? {
             Pending::Connect(connecting) => events.register_connecting(connecting, token).ok(),
             Pending::Accept(accepting) => {
@@ -319,7 +321,9 @@ impl Conn {
 
     /// Has a loop list it no more.
     pub(crate) fn unwatch(&self, events: &EventLoop) {
-        let pending = lock(&self.pending);
+        let Some(pending) = self.lock(&self.pending) else {
+            return;
+        };
         config::inside(|| match pending.as_ref() {
             Some(Pending::Connect(connecting)) => events.deregister_connecting(connecting),
             Some(Pending::Accept(accepting)) => events.deregister_accepting(accepting),
