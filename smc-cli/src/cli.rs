@@ -24,6 +24,8 @@ mod ss;
 mod stats;
 #[cfg(target_os = "linux")]
 mod target;
+#[cfg(target_os = "linux")]
+mod top;
 mod values;
 
 use std::path::PathBuf;
@@ -55,6 +57,8 @@ pub use ss::SsArguments;
 pub use stats::StatsArguments;
 #[cfg(target_os = "linux")]
 pub use target::{HostPort, Target, canonical};
+#[cfg(target_os = "linux")]
+pub use top::{SortKey, TopArguments};
 pub use values::{Percentages, Seeds};
 
 /// See SMC-R at work, and decode what kernels send.
@@ -76,6 +80,7 @@ pub use values::{Percentages, Seeds};
         smcx perf --server, smcx perf --client HOST   and between two hosts\n  \
         smcx proxy 6380 db.example:6379    TCP here, SMC to there\n  \
         smcx ss                            connections of all programs, with their processes\n  \
+        smcx top                           what they do, live\n  \
         smcx links                         their link groups and links\n  \
         smcx stats                         what they have counted\n  \
         smcx metrics --listen 9137         the same for Prometheus, over HTTP\n  \
@@ -309,6 +314,19 @@ pub enum Command {
         smcx ss -dD -W                     cursors, GIDs and tokens of SMC-D\n  \
         smcx ss --json | jq -r 'select(.mode == \"TCP\") | .why'")]
     Ss(SsArguments),
+    /// Show what programs do over SMC, live: connections by their rates, and link groups.
+    ///
+    /// A line for each connection: bytes it sends and receives a second, round trips (calls
+    /// that send or that receive, whichever are fewer), stalls (writes that found no room); and
+    /// below, each link group with its links and a line of its rate over time. Programs of this
+    /// user are shown, and to root those of all.
+    #[cfg(target_os = "linux")]
+    #[command(after_help = "Examples:\n  \
+        smcx top                           by rate, each second\n  \
+        smcx top -s stalls -f redis        who waits for its peer, of one program\n\n\
+        Keys: q ends it, s sorts by the next column, r reverses the order, p pauses, / begins a\n\
+        filter, Esc removes it, arrows and pages scroll.")]
+    Top(TopArguments),
     /// List link groups of programs, and the links of SMC-R: state, device, connections.
     ///
     /// Columns are those of smcd linkgroup, smcr linkgroup and its link-show, and the process

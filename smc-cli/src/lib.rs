@@ -55,6 +55,9 @@ pub mod stats;
 mod status;
 #[cfg(target_os = "linux")]
 #[doc(hidden)]
+pub mod top;
+#[cfg(target_os = "linux")]
+#[doc(hidden)]
 pub mod why;
 
 use std::ffi::OsString;
@@ -115,6 +118,8 @@ where
         Some(Command::Info(arguments)) => info::run(&arguments, stdout),
         #[cfg(target_os = "linux")]
         Some(Command::Metrics(arguments)) => metrics::run(&arguments, stdout, stderr),
+        #[cfg(target_os = "linux")]
+        Some(Command::Top(arguments)) => top::run(&arguments, screen, stdout),
         #[cfg(target_os = "linux")]
         Some(Command::Why(arguments)) => why::run(&arguments, stdout),
         #[cfg(target_os = "linux")]

@@ -150,6 +150,14 @@ const OF_COMMANDS: &[(&str, &[Status])] = &[
         ],
     ),
     (
+        "top",
+        &[
+            ("0", "ended by a key or a signal"),
+            ("1", "/proc cannot be read, or the terminal is gone"),
+            ("2", "wrong usage, or there is no terminal"),
+        ],
+    ),
+    (
         "why",
         &[
             (

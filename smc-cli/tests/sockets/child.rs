@@ -128,6 +128,12 @@ impl Listener {
     pub(crate) fn stop(&self) {
         let id = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(id, rustix::process::Signal::STOP).unwrap();
+        // All its threads have stopped then.
+        let options = rustix::process::WaitOptions::UNTRACED;
+        let (_, status) = rustix::process::waitpid(Some(id), options)
+            .unwrap()
+            .unwrap();
+        assert!(status.stopped(), "{status:?}");
     }
 
     /// Its effective capabilities.

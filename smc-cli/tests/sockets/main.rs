@@ -16,4 +16,5 @@ mod proxy;
 mod run;
 mod ss;
 mod stats;
+mod top;
 mod why;

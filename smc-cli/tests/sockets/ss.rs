@@ -9,6 +9,7 @@ use smc_sockets::{SmcListener, SmcStream, Stack};
 use smcx::ss::kernel;
 use smcx::ss::row::{Columns, Cursor, Row};
 
+use super::child::{Listener, User};
 use crate::common::smcx;
 use crate::stats::Ended;
 
@@ -318,6 +319,35 @@ fn listeners_of_the_kernel_are_listed_until_they_are_closed() {
     assert_eq!(listed[0]["state"], "LISTEN");
     drop(published);
     assert_eq!(of_port(port, &["-l"]).len(), 0);
+}
+
+/// A program need not run to be seen: what it has counted is read as it is.
+#[test]
+fn a_stopped_program_is_listed_with_what_it_has_counted() {
+    let listener = Listener::start(&User::Own, &["--exec", "cat > /dev/null", "--keep-open"]);
+    let mut stream = SmcStream::connect(listener.address.as_str()).unwrap();
+    assert!(stream.carrier().is_smc(), "{}", stream.carrier());
+    stream.write_all(&[1; 5000]).unwrap();
+    let listed = |received: u64| {
+        let outcome = smcx(["ss", "-a", "--json"]);
+        assert_eq!(outcome.status, 0, "{}", outcome.stderr);
+        let objects = outcome.stdout.lines();
+        let objects = objects.map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let own = objects.filter(|at| at["local"] == listener.address && at["program"] == "smcx");
+        let own: Vec<_> = own.collect();
+        let received = own.iter().any(|at| at["received_bytes"] == received);
+        (own.iter().any(|at| at["state"] == "LISTEN"), received)
+    };
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while listed(5000) != (true, true) {
+        assert!(std::time::Instant::now() < deadline);
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    listener.stop();
+    // What is sent now arrives in its memory, and is counted when it reads.
+    stream.write_all(&[1; 7]).unwrap();
+    assert_eq!(listed(5000), (true, true));
+    assert_eq!(listed(5007), (true, false));
 }
 
 #[test]

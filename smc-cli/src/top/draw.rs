@@ -1,0 +1,229 @@
+//! The screen.
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::Line as Text;
+use ratatui::widgets::{Paragraph, Row, Sparkline, Table};
+
+use super::app::App;
+use super::model::{GroupLine, Line};
+use crate::cli::SortKey;
+
+/// Most lines of link groups.
+const GROUPS: u16 = 8;
+/// Columns of a link group before its sparkline.
+const GROUP_WIDTH: u16 = 64;
+
+const KEYS: &str =
+    "q end  s sort  r reverse  p pause  / filter  Esc no filter  arrows, pages: scroll";
+
+/// Draws all of it.
+pub fn draw(frame: &mut Frame<'_>, app: &mut App) {
+    let groups = u16::try_from(app.model.groups.len()).unwrap_or(GROUPS);
+    // Small screens have the connections.
+    let room = frame.area().height / 3;
+    let [head, connections, below, foot] = Layout::vertical([
+        Constraint::Length(2),
+        Constraint::Min(2),
+        Constraint::Length(groups.min(GROUPS).min(room).saturating_add(1)),
+        Constraint::Length(1),
+    ])
+    .areas(frame.area());
+    draw_head(frame, app, head);
+    draw_connections(frame, app, connections);
+    draw_groups(frame, app, below);
+    let foot_text = match app.is_typing {
+        true => format!("filter: {}_  (Enter to keep, Esc for none)", app.filter),
+        false => KEYS.to_owned(),
+    };
+    frame.render_widget(Paragraph::new(foot_text), foot);
+}
+
+fn bold() -> Style {
+    Style::new().add_modifier(Modifier::BOLD)
+}
+
+/// A colour, unless there are none.
+fn coloured(app: &App, colour: Color) -> Style {
+    match app.colours {
+        true => Style::new().fg(colour),
+        false => Style::new(),
+    }
+}
+
+fn draw_head(frame: &mut Frame<'_>, app: &App, area: Rect) {
+    let model = &app.model;
+    let [smcd, smcr, tcp] = model.carried();
+    let sum = |of: fn(&Line) -> f64| short(model.lines.iter().map(of).sum());
+    let order = if app.reversed { ", reversed" } else { "" };
+    let mut state = format!("sorted by {}{order}", app.sort.name());
+    if !app.filter.is_empty() {
+        state += &format!("; filter \"{}\"", app.filter);
+    }
+    let paused = if app.paused { "; PAUSED" } else { "" };
+    let counts = format!(
+        "smcx top: {} programs; connections: {smcd} SMC-D, {smcr} SMC-R, {tcp} TCP{paused}",
+        model.processes
+    );
+    let rates = format!(
+        "{}B/s sent, {}B/s received, {}/s round trips, {}/s stalls; {state}",
+        sum(|line| line.rates.sent),
+        sum(|line| line.rates.received),
+        sum(|line| line.rates.trips),
+        sum(|line| line.rates.stalls),
+    );
+    let lines = vec![Text::styled(counts, bold()), Text::raw(rates)];
+    frame.render_widget(Paragraph::new(lines), area);
+}
+
+fn draw_connections(frame: &mut Frame<'_>, app: &mut App, area: Rect) {
+    let page = usize::from(area.height.saturating_sub(1));
+    let count = app.lines().len();
+    app.page = page;
+    app.offset = app.offset.min(count.saturating_sub(page));
+    let lines = app.lines();
+    let rows = lines.iter().skip(app.offset).take(page).map(|line| {
+        let [local, peer] = &line.ends;
+        let rates = &line.rates;
+        let numbers = [rates.sent, rates.received, rates.trips, rates.stalls];
+        let [sent, received, trips, stalls] = numbers.map(short);
+        let style = match line.mode {
+            "TCP" => coloured(app, Color::Yellow),
+            _ if rates.stalls > 0.0 => coloured(app, Color::Red),
+            _ => Style::new(),
+        };
+        let texts = [
+            line.mode.to_owned(),
+            local.clone(),
+            peer.clone(),
+            sent,
+            received,
+            trips,
+            stalls,
+            line.state.clone(),
+            line.process.clone(),
+        ];
+        Row::new(texts).style(style)
+    });
+    let mark = |key: SortKey, name: &str| match app.sort == key {
+        true => format!("{name}*"),
+        false => name.to_owned(),
+    };
+    let header = Row::new([
+        mark(SortKey::Rate, "Mode"),
+        "Local".to_owned(),
+        "Peer".to_owned(),
+        mark(SortKey::Sent, "Sent/s"),
+        mark(SortKey::Received, "Recv/s"),
+        mark(SortKey::Trips, "Trips/s"),
+        mark(SortKey::Stalls, "Stalls/s"),
+        "State".to_owned(),
+        mark(SortKey::Process, "Process"),
+    ]);
+    let widths = [
+        Constraint::Length(5),
+        Constraint::Max(23),
+        Constraint::Max(23),
+        Constraint::Length(7),
+        Constraint::Length(7),
+        Constraint::Length(8),
+        Constraint::Length(9),
+        Constraint::Max(14),
+        Constraint::Min(12),
+    ];
+    let header = header.style(bold().add_modifier(Modifier::REVERSED));
+    frame.render_widget(Table::new(rows, widths).header(header), area);
+}
+
+fn draw_groups(frame: &mut Frame<'_>, app: &App, area: Rect) {
+    let mut groups: Vec<&GroupLine> = app.model.groups.values().collect();
+    groups.sort_by(|one, other| other.rate.total_cmp(&one.rate));
+    let room = usize::from(area.height.saturating_sub(1));
+    let hidden = groups.len().saturating_sub(room);
+    let more = match hidden {
+        0 => String::new(),
+        more => format!(" ({more} more)"),
+    };
+    let title = format!("Link groups, by rate{more}");
+    let mut y = area.y;
+    let mut row = || {
+        let at = Rect {
+            y,
+            height: 1,
+            ..area
+        };
+        y = y.saturating_add(1);
+        at.intersection(area)
+    };
+    frame.render_widget(Paragraph::new(Text::styled(title, bold())), row());
+    for group in groups.into_iter().take(room) {
+        let at = row();
+        let [active, links] = group.links;
+        let links = match group.technology {
+            "SMCR" => format!("{active}/{links} links"),
+            _ => String::new(),
+        };
+        let text = format!(
+            "{} {:08x} {:>5} conns {links:<9} {:>7}B/s {}",
+            group.technology,
+            group.id,
+            group.connections,
+            short(group.rate),
+            group.process
+        );
+        let [left, right] =
+            Layout::horizontal([Constraint::Max(GROUP_WIDTH), Constraint::Fill(1)]).areas(at);
+        let broken = group.technology == "SMCR" && active == 0;
+        let style = match broken {
+            true => coloured(app, Color::Red),
+            false => Style::new(),
+        };
+        frame.render_widget(Paragraph::new(Text::styled(text, style)), left);
+        let width = usize::from(right.width);
+        let skipped = group.history.len().saturating_sub(width);
+        let data: Vec<u64> = group.history.iter().skip(skipped).copied().collect();
+        let line = Sparkline::default()
+            .data(&data)
+            .style(coloured(app, Color::Cyan));
+        frame.render_widget(line, right);
+    }
+}
+
+/// A number in at most six columns.
+fn short(value: f64) -> String {
+    if value < 9.95 && value > 0.0 {
+        return format!("{value:.1}");
+    }
+    let mut scaled = value;
+    for letter in ["", "K", "M", "G", "T"] {
+        if scaled < 999.5 {
+            return match scaled < 9.995 && !letter.is_empty() {
+                true => format!("{scaled:.2}{letter}"),
+                false => format!("{scaled:.0}{letter}"),
+            };
+        }
+        scaled /= 1000.0;
+    }
+    format!("{scaled:.1e}P")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::short;
+
+    #[test]
+    fn numbers_fit_their_columns() {
+        for (value, text) in [
+            (0.0, "0"),
+            (0.4, "0.4"),
+            (42.0, "42"),
+            (999.4, "999"),
+            (1000.0, "1.00K"),
+            (12_345.0, "12K"),
+            (4.29e9, "4.29G"),
+        ] {
+            assert_eq!(short(value), text);
+        }
+    }
+}
