@@ -85,7 +85,7 @@ fn show(
                 let found = smc_view::processes().map_err(|error| {
                     Failure::Problem(format!("processes cannot be listed: {error}"))
                 })?;
-                app.model.observe(began.elapsed(), &Source::all(&found));
+                app.model.observe(began.elapsed(), found.map(Source::of));
             }
             terminal.draw(|frame| draw::draw(frame, app))?;
         }

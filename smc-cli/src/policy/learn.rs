@@ -29,8 +29,8 @@ pub fn run(arguments: &PolicyLearnArguments, stdout: &mut dyn Write) -> Result<(
         let found = smc_view::processes()
             .map_err(|error| Failure::Problem(format!("processes cannot be listed: {error}")))?;
         let wanted = found.filter(|found| users.contains(&found.user));
-        let seen: Vec<_> = wanted.flat_map(|found| Seen::all(&found)).collect();
-        observed.add(&seen);
+        // One process at a time: hostile ones have as many connections as there is room for.
+        wanted.for_each(|found| observed.add(&Seen::all(&found)));
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
             break;

@@ -1,5 +1,6 @@
 //! What connections and link groups do, from one look at programs to the next.
 
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -10,6 +11,9 @@ use crate::ss::row::state_name;
 
 /// Rates of a link group that are kept.
 pub const HISTORY: usize = 240;
+/// Most connections, and most link groups: those of further processes are not shown.
+pub const CONNECTIONS: usize = 65_536;
+const GROUPS: usize = 4096;
 
 /// A process at one moment.
 #[derive(Clone, Debug)]
@@ -135,31 +139,36 @@ impl Before {
 }
 
 impl Source {
-    /// The processes that there are.
-    pub(super) fn all(found: &[Found]) -> Vec<Self> {
-        let all = found.iter().map(|found| Self {
+    /// A process as it is now.
+    pub(super) fn of(found: Found) -> Self {
+        Self {
             process: found.process,
             began: (found.started, found.view.began()),
-            program: found.program.clone(),
             snapshot: found.view.read(),
-        });
-        all.collect()
+            program: found.program,
+        }
     }
 }
 
 impl Model {
-    /// Takes in what there is, at a time since the first look.
-    pub fn observe(&mut self, at: Duration, sources: &[Source]) {
+    /// Takes in what there is, at a time since the first look; each process as it is read.
+    pub fn observe<S: Borrow<Source>>(
+        &mut self,
+        at: Duration,
+        sources: impl IntoIterator<Item = S>,
+    ) {
         let seconds = at.saturating_sub(self.at).as_secs_f64().max(1e-3);
         self.at = at;
-        self.processes = sources.len();
+        self.processes = 0;
         self.lines.clear();
         let (mut before, mut groups) = (BTreeMap::new(), BTreeMap::new());
         for source in sources {
+            let source = source.borrow();
+            self.processes += 1;
             let process = format!("{}/{}", source.process, source.program);
             let mut of_groups: BTreeMap<(u32, u64), f64> = BTreeMap::new();
             for (connection, counted) in &source.snapshot.connections {
-                if connection.state == state::LISTEN {
+                if connection.state == state::LISTEN || self.lines.len() >= CONNECTIONS {
                     continue;
                 }
                 let key = (source.process, source.began, connection.serial);
@@ -173,7 +182,8 @@ impl Model {
                 self.lines.push(line(key, connection, &process, rates));
             }
             let owner = (source.process, source.program.clone());
-            for group in group::of(&owner, &source.snapshot) {
+            let room = GROUPS.saturating_sub(groups.len());
+            for group in group::of(&owner, &source.snapshot).into_iter().take(room) {
                 let (stack, number) = (group.record.stack, group.record.number);
                 let key = (source.process, source.began, stack, number);
                 let rate = of_groups.get(&(stack, number)).copied().unwrap_or(0.0);

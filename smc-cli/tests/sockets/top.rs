@@ -17,7 +17,7 @@ use smc_view::{Connection, Counted, GroupRecord, LinkRecord, Role, Snapshot, Tec
 use smcx::cli::SortKey;
 use smcx::top::app::{App, Flow};
 use smcx::top::draw::draw;
-use smcx::top::model::{HISTORY, Source};
+use smcx::top::model::{CONNECTIONS, HISTORY, Source};
 
 use crate::common::smcx;
 
@@ -165,8 +165,16 @@ fn what_is_new_or_restarts_has_no_rate_and_histories_are_bounded() {
         app.model.groups.values().next().unwrap().history.len(),
         HISTORY
     );
-    app.model.observe(Duration::from_secs(9999), &[]);
+    app.model.observe::<Source>(Duration::from_secs(9999), []);
     assert!(app.lines().is_empty() && app.model.groups.is_empty());
+    // Hostile users have many processes with many connections.
+    let many: Vec<_> = (0..16_384)
+        .map(|at| connection(at, Technology::SmcD, 0))
+        .collect();
+    let many = source(1, "many", many);
+    app.model
+        .observe(Duration::from_secs(10_000), std::iter::repeat_n(&many, 6));
+    assert_eq!((app.lines().len(), app.model.processes), (CONNECTIONS, 6));
 }
 
 #[test]
