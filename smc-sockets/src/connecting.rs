@@ -320,16 +320,22 @@ impl Attempt {
     }
 
     fn is_connected(&self) -> io::Result<bool> {
-        let mut polled = [PollFd::new(&self.tcp, PollFlags::OUT)];
-        let now = timespec(Duration::ZERO);
-        if rustix::event::poll(&mut polled, Some(&now))? == 0 {
+        let events = self.polls_writable()?;
+        if events.is_empty() {
             return Ok(false);
         }
-        let [polled] = polled;
-        if polled.revents() != PollFlags::OUT {
+        if events != PollFlags::OUT {
             rustix::net::sockopt::socket_error(&self.tcp)??;
         }
         Ok(true)
+    }
+
+    /// Whether the kernel connects no more: [`PollFlags::OUT`] alone if it has without an error.
+    fn polls_writable(&self) -> Result<PollFlags, Errno> {
+        let mut polled = [PollFd::new(&self.tcp, PollFlags::OUT)];
+        rustix::event::poll(&mut polled, Some(&timespec(Duration::ZERO)))?;
+        let [polled] = polled;
+        Ok(polled.revents())
     }
 
     /// The stream's TCP socket waits, unless its mode is left to the program.

@@ -14,6 +14,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rustix::event::PollFlags;
 use smc_proto::id::ConnId;
 use smc_transport_ism::shared::pairing::{self, Call, Grace, Outcome, PairingTimeouts, Progress};
 
@@ -149,15 +150,16 @@ impl Attempt {
     }
 
     /// Whether nothing is waited for but the answer over shared memory, and a time.
-    pub(super) fn awaits_memory(&mut self) -> io::Result<bool> {
+    pub(super) fn awaits_memory(&mut self) -> bool {
         let is_new = matches!(self.stage, Stage::Announced(_, _, None));
-        if is_new && self.is_connected()? {
+        // An error of TCP is left to `step`.
+        if is_new && self.polls_writable() == Ok(PollFlags::OUT) {
             let new = self.begin_waiting(Instant::now());
             if let Stage::Announced(_, _, waiting) = &mut self.stage {
                 *waiting = Some(new);
             }
         }
-        Ok(self.announced().is_some())
+        self.announced().is_some()
     }
 
     /// When [`Self::step`] is to be called while the answer is waited for.

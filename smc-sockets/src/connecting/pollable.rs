@@ -71,7 +71,7 @@ impl Connecting {
             None => Some(Pollable::new()?),
         };
         let mut attempt = Attempt::begin(stack.shard(), Some(socket), to, Waits::Listed)?;
-        let pollable = match (attempt.awaits_memory()?, early) {
+        let pollable = match (attempt.awaits_memory(), early) {
             (true, _) => None,
             (false, Some(early)) => Some(early),
             (false, None) => {
@@ -133,8 +133,7 @@ impl Connecting {
         let Some(attempt) = slot.as_mut() else {
             return Ok(false);
         };
-        // What fails is found by `finish`.
-        if attempt.waits != Waits::Listed || !attempt.awaits_memory().unwrap_or(false) {
+        if attempt.waits != Waits::Listed || !attempt.awaits_memory() {
             return Ok(false);
         }
         let (Some(socket), Some(next)) = (attempt.announced(), attempt.next_look()) else {
