@@ -202,3 +202,24 @@ fn a_connection_that_is_given_up_is_listed_no_more() {
         program.events.drive(&mut ready).unwrap();
     }
 }
+
+/// A server that was met, and listens no more: the error comes when the connection is finished.
+#[test]
+fn a_refusal_is_returned_once_by_the_call_that_finishes() {
+    let (server, client) = (stack(), stack());
+    let (listener, address) = listener(&server);
+    let mut program = Program::new(&client);
+    for _ in 0..3 {
+        let connecting = begin(&client, address);
+        let (tcp, _) = listener.accept().unwrap();
+        let accepting = server.accepted(tcp).expect("the client pairs");
+        let accepted = std::thread::spawn(move || accepting.wait().unwrap());
+        let stream = program.finish_connecting(&connecting).unwrap();
+        assert!(stream.carrier().is_smc(), "{}", stream.carrier());
+        drop((stream, accepted.join().unwrap()));
+    }
+    drop(listener);
+    let connecting = begin(&client, address);
+    let error = program.finish_connecting(&connecting).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
+}
