@@ -99,8 +99,8 @@ fn app() -> App {
             source(30, "curl\u{202e}", vec![connection(1, Technology::Tcp, 0)]),
         ]
     };
-    app.model.observe(Duration::ZERO, &look(1));
-    app.model.observe(Duration::from_secs(2), &look(2));
+    app.model.observe(Duration::ZERO, look(1));
+    app.model.observe(Duration::from_secs(2), look(2));
     app
 }
 
