@@ -170,14 +170,28 @@ pub fn refute(sources: &Sources, solver: &Solver) -> Result<Vec<Refutation>, Pro
         };
         let program = changed.program()?;
         let mut refuted_by = None;
+        let mut undecided = Vec::new();
         for law in program.laws() {
             let formula = translate::law(&program, &law)?;
             if !change.function.is_empty() && !formula.calls(&change.function) {
                 continue;
             }
-            if let Answer::At(arguments) = solver.ask(&formula.fails(), REFUTATION_SECONDS)? {
-                refuted_by = Some((law, arguments));
-                break;
+            match solver.ask(&formula.fails(), REFUTATION_SECONDS)? {
+                Answer::At(arguments) => {
+                    refuted_by = Some((law, arguments));
+                    break;
+                }
+                Answer::Unknown => undecided.push((law, formula)),
+                Answer::Never => {}
+            }
+        }
+        // No law sees the change at once: on a busy machine one may take longer.
+        if refuted_by.is_none() && change.equivalent.is_none() {
+            for (law, formula) in undecided {
+                if let Answer::At(arguments) = solver.ask(&formula.fails(), PROOF_SECONDS)? {
+                    refuted_by = Some((law, arguments));
+                    break;
+                }
             }
         }
         Ok(Refutation {
