@@ -97,6 +97,7 @@ mod tests {
         let (together, alone) = of("conformance/attacks");
         assert!(together.is_empty() && alone.contains("attacks"));
         let (together, alone) = of("smc-sockets");
-        assert!(together.contains("tokio") && !alone.contains("common"));
+        assert!(alone.contains("tokio") && !alone.contains("common"));
+        assert!(together.is_empty(), "folders");
     }
 }
