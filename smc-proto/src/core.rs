@@ -94,9 +94,7 @@ impl Core {
             steps: 0,
         }
     }
-}
 
-impl Core {
     /// Notes the time and starts a new count of steps.
     #[inline]
     pub(crate) fn begin(&mut self, now: Instant) {

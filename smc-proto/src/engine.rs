@@ -10,12 +10,13 @@
 //! one of `rendezvous/`. What the upper one has to know is stored where the lower one writes
 //! ([`Core::wakes`], [`Contact`]), or returned.
 
+use crate::connection_record::ConnectionRecord;
 #[cfg(doc)]
 use crate::connection_record::Contact;
 use crate::core::Core;
 use crate::data_path::DataPath;
-use crate::id::{ConnId, ConnIdx};
-use crate::link_group::Groups;
+use crate::id::{ConnId, ConnIdx, GroupIdx, LinkIdx};
+use crate::link_group::{Groups, Link, LinkGroup};
 use crate::rendezvous::Handshake;
 use crate::slots::Pool;
 use crate::storage::Tables;
@@ -70,6 +71,24 @@ impl<'a> Engine<'a> {
     #[inline]
     pub(crate) fn now(&self) -> Instant {
         self.groups.data.core.now
+    }
+
+    /// A connection.
+    #[inline]
+    pub(crate) fn conn(&self, conn: ConnIdx) -> Option<&ConnectionRecord> {
+        self.groups.data.connections.at(conn)
+    }
+
+    /// A link.
+    #[inline]
+    pub(crate) fn link(&self, link: LinkIdx) -> Option<&Link> {
+        self.groups.data.links.at(link)
+    }
+
+    /// A link group.
+    #[inline]
+    pub(crate) fn group(&self, group: GroupIdx) -> Option<&LinkGroup> {
+        self.groups.groups.at(group)
     }
 
     #[inline]

@@ -23,10 +23,7 @@ impl ConnMut<'_> {
     #[inline(always)]
     fn member(&self) -> Option<&ConnectionRecord> {
         self.engine
-            .groups
-            .data
-            .connections
-            .at(self.index)
+            .conn(self.index)
             .filter(|record| record.group.is_some())
     }
 
@@ -180,10 +177,7 @@ impl ConnMut<'_> {
     #[must_use]
     pub fn is_end_of_stream(&self) -> bool {
         self.engine
-            .groups
-            .data
-            .connections
-            .at(self.index)
+            .conn(self.index)
             .and_then(|record| record.connection.as_ref())
             .is_some_and(Connection::is_end_of_stream)
     }
@@ -233,16 +227,7 @@ impl ConnMut<'_> {
     /// established.
     #[must_use]
     pub fn state(&self) -> Option<CloseState> {
-        Some(
-            self.engine
-                .groups
-                .data
-                .connections
-                .at(self.index)?
-                .connection
-                .as_ref()?
-                .state(),
-        )
+        Some(self.engine.conn(self.index)?.connection.as_ref()?.state())
     }
 
     /// Ends one direction, or both in order. During the rendezvous one direction
@@ -275,7 +260,7 @@ impl ConnMut<'_> {
 
     /// The embedder does not read from the TCP connection any more.
     fn end_watch(&mut self) {
-        let record = self.engine.groups.data.connections.at(self.index);
+        let record = self.engine.conn(self.index);
         if record.is_some_and(|record| record.phase == Phase::Watching) {
             self.engine.mark_changed().give_up_watching(self.index);
         }
@@ -283,10 +268,7 @@ impl ConnMut<'_> {
 
     fn in_rendezvous(&self) -> bool {
         self.engine
-            .groups
-            .data
-            .connections
-            .at(self.index)
+            .conn(self.index)
             .is_some_and(|record| matches!(record.phase, Phase::Rendezvous(_)))
     }
 

@@ -62,7 +62,7 @@ impl<S: Storage> Endpoint<S> {
         {
             return None;
         }
-        let l = engine.groups.data.links.at(link.index)?;
+        let l = engine.link(link.index)?;
         Some(LinkStatus {
             group: engine.groups.group_id(l.group),
             number: l.number,
@@ -80,7 +80,7 @@ impl<S: Storage> Endpoint<S> {
         if !engine.groups.groups.is_live(group.index, group.generation) {
             return None;
         }
-        let g = engine.groups.groups.at(group.index)?;
+        let g = engine.group(group.index)?;
         Some(Terms {
             max_links: g.max_links,
             ..g.terms

@@ -27,13 +27,7 @@ impl Engine<'_> {
         while let Some(conn) = self.groups.data.connections.due(now) {
             self.step();
             self.groups.data.connections.set_deadline(conn, None);
-            if self
-                .groups
-                .data
-                .connections
-                .at(conn)
-                .is_some_and(|r| r.phase == Phase::Watching)
-            {
+            if self.conn(conn).is_some_and(|r| r.phase == Phase::Watching) {
                 self.give_up_watching(conn);
             } else {
                 self.groups

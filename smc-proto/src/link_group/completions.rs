@@ -122,6 +122,6 @@ impl Groups<'_> {
     /// is in flight.
     pub(super) fn expecting_link(&self, id: LinkId, state: QpState) -> Option<LinkIdx> {
         let index = self.live_link(id)?;
-        (self.data.links.at(index)?.pending == Some(state)).then_some(index)
+        (self.link(index)?.pending == Some(state)).then_some(index)
     }
 }

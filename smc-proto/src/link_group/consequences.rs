@@ -93,7 +93,7 @@ impl Groups<'_> {
 
     /// Whether the application has not ended a connection itself.
     fn is_still_used(&self, index: ConnIdx) -> bool {
-        let record = self.data.connections.at(index);
+        let record = self.conn(index);
         record
             .and_then(|record| record.connection.as_ref())
             .is_some_and(|connection| !connection.is_given_up())
@@ -127,7 +127,7 @@ impl Groups<'_> {
 
     /// Frees what an ended connection holds, as far as nothing is in flight.
     pub(crate) fn release(&mut self, index: ConnIdx) {
-        let Some(record) = self.data.connections.at(index) else {
+        let Some(record) = self.conn(index) else {
             return;
         };
         let early = self.data.core.planted(PlantedBug::ReuseEarly)

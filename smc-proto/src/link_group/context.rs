@@ -1,8 +1,9 @@
 //! The context of link groups, and the lists of what their buffers have to do.
 
-use super::{Buffer, Control, LinkGroup, RemoteRmb};
+use super::{Buffer, Control, Link, LinkGroup, RemoteRmb};
+use crate::connection_record::ConnectionRecord;
 use crate::data_path::DataPath;
-use crate::id::{BufferId, BufferIdx, DeviceId, GroupId, GroupIdx};
+use crate::id::{BufferId, BufferIdx, ConnIdx, DeviceId, GroupId, GroupIdx, LinkIdx};
 use crate::slots::Pool;
 use crate::time::Instant;
 
@@ -18,6 +19,18 @@ impl Groups<'_> {
     #[inline]
     pub(crate) fn now(&self) -> Instant {
         self.data.core.now
+    }
+
+    /// A connection.
+    #[inline]
+    pub(crate) fn conn(&self, conn: ConnIdx) -> Option<&ConnectionRecord> {
+        self.data.connections.at(conn)
+    }
+
+    /// A link.
+    #[inline]
+    pub(crate) fn link(&self, link: LinkIdx) -> Option<&Link> {
+        self.data.links.at(link)
     }
 
     #[inline]
@@ -67,7 +80,7 @@ impl Groups<'_> {
         let wanted = buffer.wanted(self.registrable(buffer.group))?;
         let link = wanted.link_position().and_then(|position| {
             let links = self.links_of(buffer.group);
-            self.data.links.at(*links.get(usize::from(position))?)
+            self.link(*links.get(usize::from(position))?)
         });
         Some((wanted, link.map_or(buffer.device, |link| link.path.device)))
     }

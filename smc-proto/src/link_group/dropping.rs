@@ -9,7 +9,7 @@ impl Groups<'_> {
     /// Notes the end of a link for the application and frees its slot when
     /// nothing needs it any more.
     pub(crate) fn drop_absent_link(&mut self, link: LinkIdx) {
-        let Some(l) = self.data.links.at(link) else {
+        let Some(l) = self.link(link) else {
             return;
         };
         let gone = l.state == super::QpState::Absent
@@ -20,7 +20,7 @@ impl Groups<'_> {
             return;
         }
         self.leave_links(link);
-        match self.data.links.at(link).map(|l| l.notified) {
+        match self.link(link).map(|l| l.notified) {
             Some(LinkNotified::Up) => self
                 .data
                 .core
@@ -38,7 +38,7 @@ impl Groups<'_> {
     fn leave_links(&mut self, link: LinkIdx) {
         self.unhash_link(link);
         let remembered = self.remember_link(link);
-        let Some(l) = self.data.links.at(link) else {
+        let Some(l) = self.link(link) else {
             return;
         };
         let (group, position) = (l.group, l.position);

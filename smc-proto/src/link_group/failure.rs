@@ -32,7 +32,7 @@ impl Groups<'_> {
         close: CloseReason,
         fallback: Fallback,
     ) {
-        let Some(l) = self.data.links.at(link) else {
+        let Some(l) = self.link(link) else {
             return;
         };
         let (group, link_state) = (l.group, l.link_state);

@@ -26,7 +26,7 @@ impl Groups<'_> {
         if self.data.core.planted(PlantedBug::NoLlcTimer) {
             return None;
         }
-        let l = self.data.links.at(link)?;
+        let l = self.link(link)?;
         if let Some(removal) = l.link_state.removal() {
             return removal.deadline;
         }
@@ -51,7 +51,7 @@ impl Groups<'_> {
         let due = self
             .link_deadline(link)
             .is_some_and(|deadline| deadline <= now);
-        let Some(l) = self.data.links.at(link) else {
+        let Some(l) = self.link(link) else {
             return;
         };
         if !due {
@@ -91,7 +91,7 @@ impl Groups<'_> {
     /// The TEST LINK that is due, with data no other one carries.
     //= LLC-074
     pub(super) fn next_test_link(&mut self, link: LinkIdx) -> Option<[u8; LLC_LENGTH]> {
-        if !self.data.links.at(link)?.test.is_due() {
+        if !self.link(link)?.test.is_due() {
             return None;
         }
         let (a, b) = (self.data.core.random.next(), self.data.core.random.next());
@@ -129,7 +129,7 @@ impl Groups<'_> {
     //= KEEPALIVE-003
     //= LLC-076
     pub(super) fn on_test_link_reply(&mut self, link: LinkIdx, reply: &TestLink) {
-        match self.data.links.at(link).map(|l| l.test) {
+        match self.link(link).map(|l| l.test) {
             Some(TestLinkState::Sent { user_data, .. }) if user_data == reply.user_data => {
                 if let Some(l) = self.data.links.at_mut(link) {
                     l.test = TestLinkState::Idle;

@@ -11,7 +11,7 @@ impl Groups<'_> {
     //= LINK-046
     //= LINK-047
     pub(crate) fn retire_link(&mut self, link: LinkIdx, reason: DeleteLinkReason) {
-        let Some(group) = self.data.links.at(link).map(|l| l.group) else {
+        let Some(group) = self.link(link).map(|l| l.group) else {
             return;
         };
         self.begin_removal(link, reason, true);
@@ -101,7 +101,7 @@ impl Groups<'_> {
     /// nothing is in flight.
     //= LLC-049
     pub(crate) fn close_if_drained(&mut self, link: LinkIdx) {
-        if let Some(l) = self.data.links.at(link)
+        if let Some(l) = self.link(link)
             && let Some(removal) = l.link_state.removal()
             && removal.graceful
             && removal.draining
@@ -113,7 +113,7 @@ impl Groups<'_> {
                 _ => {}
             }
         }
-        let quiet = self.data.links.at(link).is_some_and(|l| {
+        let quiet = self.link(link).is_some_and(|l| {
             l.is_idle()
                 && l.goal != QpGoal::Gone
                 && l.link_state
@@ -142,9 +142,7 @@ impl Groups<'_> {
         // A link that does not drain in time is cut off.
         let wait = self.data.core.config.timeouts.llc_reply;
         let graceful = self
-            .data
-            .links
-            .at(link)
+            .link(link)
             .and_then(|l| l.link_state.removal())
             .is_some_and(|d| d.graceful);
         self.set_removal_deadline(link, graceful.then_some(wait));

@@ -35,7 +35,7 @@ use crate::wire::types::DeleteLinkReason;
 impl Groups<'_> {
     /// A SEND that is not a CDC message.
     pub(crate) fn on_llc(&mut self, link: LinkIdx, bytes: &[u8]) {
-        let group = self.data.links.at(link).map_or(Idx::NONE, |l| l.group);
+        let group = self.link(link).map_or(Idx::NONE, |l| l.group);
         let is_v2 = self.groups.at(group).is_some_and(|g| g.terms.is_v2());
         let message = match form::read(bytes, is_v2) {
             Ok(Some(message)) => message,
@@ -53,9 +53,7 @@ impl Groups<'_> {
         // A link that was given up says nothing any more, except that all is over.
         //= LLC-078
         let dead = self
-            .data
-            .links
-            .at(link)
+            .link(link)
             .and_then(|l| l.link_state.removal())
             .is_some_and(|removal| !removal.graceful);
         if dead && !message.deletes_all() {
@@ -198,7 +196,7 @@ impl Groups<'_> {
     /// The wait for the answer starts when the request is posted (TIMER-001).
     //= TIMER-001
     fn on_request_posted(&mut self, link: LinkIdx) {
-        let group = self.data.links.at(link).map_or(Idx::NONE, |l| l.group);
+        let group = self.link(link).map_or(Idx::NONE, |l| l.group);
         let now = self.now();
         let timeouts = self.data.core.config.timeouts;
         let Some(g) = self.groups.at_mut(group) else {
@@ -214,14 +212,14 @@ impl Groups<'_> {
 
     /// The adapter confirmed that the request of the exchange left.
     pub(crate) fn on_request_sent(&mut self, link: LinkIdx) {
-        let group = self.data.links.at(link).map_or(Idx::NONE, |l| l.group);
+        let group = self.link(link).map_or(Idx::NONE, |l| l.group);
         let Some(g) = self.groups.at(group) else {
             return;
         };
         //= LINK-032
         //= LLC-057
         // An older request may complete while DELETE LINK still waits.
-        let waits = self.data.links.at(link).is_none_or(|l| {
+        let waits = self.link(link).is_none_or(|l| {
             l.request.is_some() || l.in_flight.iter().any(|kind| kind == SendKind::Request)
         });
         match g.flow {

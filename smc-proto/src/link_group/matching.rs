@@ -118,7 +118,7 @@ impl Groups<'_> {
 
     /// Lists a link under its peer's queue pair number.
     pub(crate) fn hash_link(&mut self, link: LinkIdx) {
-        let Some(peer) = self.data.links.at(link).and_then(|l| l.peer) else {
+        let Some(peer) = self.link(link).and_then(|l| l.peer) else {
             return;
         };
         if let Some(list) = self.data.core.links_by_qpn.get_mut(qpn_bucket(peer.qpn)) {
@@ -127,7 +127,7 @@ impl Groups<'_> {
     }
 
     pub(crate) fn unhash_link(&mut self, link: LinkIdx) {
-        let Some(peer) = self.data.links.at(link).and_then(|l| l.peer) else {
+        let Some(peer) = self.link(link).and_then(|l| l.peer) else {
             return;
         };
         if let Some(list) = self.data.core.links_by_qpn.get_mut(qpn_bucket(peer.qpn)) {
@@ -143,13 +143,12 @@ impl Groups<'_> {
         index: u8,
         except: ConnIdx,
     ) -> ConnIdx {
-        let uses =
-            |groups: &mut Self, conn| {
-                conn != except
-                    && groups.data.connections.at(conn).is_some_and(|r| {
-                        r.remote.rmb == rmb && (index == 0 || r.remote.index == index)
-                    })
-            };
+        let uses = |groups: &mut Self, conn| {
+            conn != except
+                && groups
+                    .conn(conn)
+                    .is_some_and(|r| r.remote.rmb == rmb && (index == 0 || r.remote.index == index))
+        };
         self.find_member(group, uses).unwrap_or(Idx::NONE)
     }
 }

@@ -15,11 +15,11 @@ impl Groups<'_> {
     //= FAILOVER-025
     //= LLC-050
     pub(crate) fn move_connections(&mut self, link: LinkIdx) {
-        let Some(group) = self.data.links.at(link).map(|l| l.group) else {
+        let Some(group) = self.link(link).map(|l| l.group) else {
             return;
         };
         self.each_member(group, |groups, conn| {
-            let Some(record) = groups.data.connections.at(conn).filter(|r| r.link == link) else {
+            let Some(record) = groups.conn(conn).filter(|r| r.link == link) else {
                 return;
             };
             match record.phase {
@@ -38,7 +38,7 @@ impl Groups<'_> {
     //= FAILOVER-016
     fn move_connection(&mut self, group: GroupIdx, from: LinkIdx, conn: ConnIdx) {
         self.leave_finished_element(conn);
-        let Some(record) = self.data.connections.at(conn) else {
+        let Some(record) = self.conn(conn) else {
             return;
         };
         let (remote, address) = (record.remote, record.target.address);
@@ -55,8 +55,8 @@ impl Groups<'_> {
             self.strand_connection(group, conn);
             return;
         }
-        let old = self.data.links.at(from).map_or(0, |l| l.position);
-        let new = self.data.links.at(target).map_or(0, |l| l.position);
+        let old = self.link(from).map_or(0, |l| l.position);
+        let new = self.link(target).map_or(0, |l| l.position);
         self.assign_link(target, conn);
         if let Some(rmb) = self.remote_rmbs.at(remote.rmb)
             && let (Some(before), Some(after)) = (rmb.rtoken(old), rmb.rtoken(new))
@@ -80,7 +80,7 @@ impl Groups<'_> {
     //= FAILOVER-025
     //= ABORT-015
     pub(super) fn strand_reader(&mut self, conn: ConnIdx) {
-        let stranded = self.data.connections.at(conn).is_some_and(|record| {
+        let stranded = self.conn(conn).is_some_and(|record| {
             let rmb = self.buffers.at(record.rmb.buffer);
             let connection = record.connection.as_ref();
             record.phase == Phase::Active

@@ -11,10 +11,9 @@ impl Groups<'_> {
     /// A port, or a device with all of its ports, is gone: its links fail.
     pub(crate) fn fail_links_at(&mut self, device: DeviceId, port: Option<u8>) {
         for index in self.data.links.indices() {
-            let hit =
-                self.data.links.at(index).is_some_and(|l| {
-                    l.path.device == device && port.is_none_or(|p| l.path.port == p)
-                });
+            let hit = self
+                .link(index)
+                .is_some_and(|l| l.path.device == device && port.is_none_or(|p| l.path.port == p));
             if hit {
                 self.step();
                 self.fail_link(

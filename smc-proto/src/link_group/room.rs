@@ -75,7 +75,7 @@ impl Groups<'_> {
             return;
         }
         let waits = |groups: &mut Self, conn| {
-            groups.data.connections.at(conn).is_some_and(|record| {
+            groups.conn(conn).is_some_and(|record| {
                 matches!(record.phase, Phase::Rendezvous(_)) && record.rmb.buffer.is_none()
             })
         };

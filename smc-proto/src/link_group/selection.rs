@@ -32,7 +32,7 @@ impl Groups<'_> {
     ) -> impl Iterator<Item = (LinkIdx, &'s Link)> {
         self.links_of(group)
             .into_iter()
-            .filter_map(|index| Some((index, self.data.links.at(index)?)))
+            .filter_map(|index| Some((index, self.link(index)?)))
             .filter(move |(_, link)| condition(link))
     }
 
@@ -208,12 +208,7 @@ impl Groups<'_> {
     /// Makes asymmetric links that share nothing any more symmetric ones.
     pub(crate) fn review_symmetry(&mut self, group: GroupIdx) {
         for index in self.links_of(group) {
-            let Some(link) = self
-                .data
-                .links
-                .at(index)
-                .filter(|l| l.asymmetric && l.is_active())
-            else {
+            let Some(link) = self.link(index).filter(|l| l.asymmetric && l.is_active()) else {
                 continue;
             };
             let (path, peer) = (link.path, link.peer);

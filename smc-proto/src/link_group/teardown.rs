@@ -67,7 +67,7 @@ impl Groups<'_> {
             }
         }
         self.each_member(group, |groups, conn| {
-            match groups.data.connections.at(conn).map(|record| record.phase) {
+            match groups.conn(conn).map(|record| record.phase) {
                 Some(Phase::Rendezvous(_)) => groups.data.wake(conn),
                 // One that ended may still wait to send its last CDC message.
                 Some(Phase::Active | Phase::Ended) => {
@@ -117,7 +117,7 @@ impl Groups<'_> {
     /// Nothing posted on the link is in flight any more: what was not reported
     /// as sent was not sent.
     pub(crate) fn on_drained(&mut self, link: LinkIdx) {
-        let Some(group) = self.data.links.at(link).map(|l| l.group) else {
+        let Some(group) = self.link(link).map(|l| l.group) else {
             return;
         };
         if self.groups.at(group).is_some_and(|g| !g.is_ending()) {

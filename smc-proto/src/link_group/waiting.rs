@@ -97,9 +97,7 @@ impl Groups<'_> {
     /// there are any.
     pub(super) fn remember_link(&mut self, link: LinkIdx) -> bool {
         let Some((group, peer, position)) = self
-            .data
-            .links
-            .at(link)
+            .link(link)
             .and_then(|l| Some((l.group, l.peer?, l.position)))
         else {
             return false;
@@ -108,7 +106,7 @@ impl Groups<'_> {
             g.former.push(FormerLink { peer, position });
         }
         let awaits_confirm = |groups: &mut Self, conn| {
-            let record = groups.data.connections.at(conn);
+            let record = groups.conn(conn);
             record.is_some_and(|record| record.contact.step == ContactStep::AwaitingConfirm)
         };
         self.find_member(group, awaits_confirm).is_some()
@@ -120,7 +118,7 @@ impl Groups<'_> {
             return false;
         };
         let remembers = |groups: &mut Self, conn| {
-            groups.data.connections.at(conn).is_some_and(|record| {
+            groups.conn(conn).is_some_and(|record| {
                 record.contact.step == ContactStep::AwaitingConfirm
                     && former
                         .since(record.contact.links_left)
@@ -135,14 +133,12 @@ impl Groups<'_> {
     //= CLC-057
     //= RENDEZVOUS-046
     pub(crate) fn move_handshakes(&mut self, link: LinkIdx) {
-        let Some(group) = self.data.links.at(link).map(|l| l.group) else {
+        let Some(group) = self.link(link).map(|l| l.group) else {
             return;
         };
         self.each_member(group, |groups, conn| {
             let concerned = groups
-                .data
-                .connections
-                .at(conn)
+                .conn(conn)
                 .is_some_and(|r| r.link == link && matches!(r.phase, Phase::Rendezvous(_)));
             if concerned {
                 groups.move_handshake(conn);
@@ -152,7 +148,7 @@ impl Groups<'_> {
 
     /// Another link for a rendezvous; if its message is due, one that it can name.
     pub(crate) fn move_handshake(&mut self, conn: ConnIdx) {
-        let Some(record) = self.data.connections.at(conn) else {
+        let Some(record) = self.conn(conn) else {
             return;
         };
         let group = record.group;
@@ -169,9 +165,7 @@ impl Groups<'_> {
 
     /// The peer's RMB that a rendezvous is about, if it is known and still there.
     pub(crate) fn remote_rmb_of(&self, conn: ConnIdx) -> RemoteRmbIdx {
-        self.data
-            .connections
-            .at(conn)
+        self.conn(conn)
             .and_then(|record| record.contact.remote_rmb)
             .filter(|(rmb, generation)| self.remote_rmbs.is_live(*rmb, *generation))
             .map_or(Idx::NONE, |(rmb, _)| rmb)

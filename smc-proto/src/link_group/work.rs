@@ -87,7 +87,7 @@ impl Groups<'_> {
 
     #[inline(never)]
     fn next_large_command(&mut self, link: LinkIdx, id: LinkId) -> Option<RdmaCommand> {
-        if !self.data.links.at(link)?.wants_llc() {
+        if !self.link(link)?.wants_llc() {
             return None;
         }
         let (length, kind) = self.next_large(link)?;
@@ -109,7 +109,7 @@ impl Groups<'_> {
     /// Begins the transmit of the next connection on the link's list.
     pub(super) fn open_transmit(&mut self, link: LinkIdx) -> Option<()> {
         loop {
-            let state = self.data.links.at(link)?;
+            let state = self.link(link)?;
             if !state.has_data_slot() {
                 return None;
             }

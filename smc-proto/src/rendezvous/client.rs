@@ -190,7 +190,7 @@ impl Engine<'_> {
             //= RENDEZVOUS-011
             //= V2-133
             let named = self.find_client_link(&accept, version, vlan);
-            let known = |link| self.groups.data.links.at(link).is_some_and(Link::is_known);
+            let known = |link| self.link(link).is_some_and(Link::is_known);
             match named {
                 Some(link) if known(link) => self.join(link, conn, handshake),
                 // It is only being added: if that fails, no connection may be on it.
@@ -236,7 +236,7 @@ impl Engine<'_> {
         }
         // A new group on a queue pair of an old link: the old one is stale (AMB-06).
         if let Some(stale) = self.find_client_link(accept, terms.version, vlan)
-            && let Some(group) = self.groups.data.links.at(stale).map(|link| link.group)
+            && let Some(group) = self.link(stale).map(|link| link.group)
         {
             self.groups
                 .end_group(group, crate::event::CloseReason::LinksLost, Fallback::Keep);
@@ -251,11 +251,7 @@ impl Engine<'_> {
             self.decline(handshake, DiagnosisCode::MEMORY, false);
             return;
         };
-        let link = self
-            .groups
-            .groups
-            .at(group)
-            .map_or(Idx::NONE, |g| g.first_link());
+        let link = self.group(group).map_or(Idx::NONE, |g| g.first_link());
         self.bind_link(link, accept, QpGoal::Rtr);
         if let Some(g) = self.groups.groups.at_mut(group) {
             g.founder = conn;
@@ -304,10 +300,10 @@ impl Engine<'_> {
         let mut next = list.first();
         while let Some(index) = next {
             self.groups.data.core.steps = self.groups.data.core.steps.wrapping_add(1);
-            let link = self.groups.data.links.at(index)?;
+            let link = self.link(index)?;
             let names = link.peer.is_some_and(|peer| peer.qpn == accept.qpn)
                 && link.leads_to(accept.gid, accept.mac);
-            let group = self.groups.groups.at(link.group);
+            let group = self.group(link.group);
             let fits = |g: &LinkGroup| {
                 g.role == Role::Client
                     && !g.is_ending()

@@ -45,12 +45,12 @@ impl Engine<'_> {
         let h = self.handshakes.at(handshake).ok_or(lost)?;
         let (conn, peer) = (h.conn, h.peer.ok_or(lost)?);
         let (nodelay, urgent_inline) = (h.options.nodelay, h.options.urgent_inline);
-        let record = self.groups.data.connections.at(conn).ok_or(lost)?;
+        let record = self.conn(conn).ok_or(lost)?;
         let group = record.group;
         let (rmb, send_buffer) = (record.rmb.buffer, record.send_buffer);
         // The peer may have withdrawn its RMB, or cannot be reached there any more.
         let (remote, target) = self.remote_element(group, conn, &peer).ok_or(lost)?;
-        let base = self.groups.groups.at(group).map_or(0, |g| g.ring_base);
+        let base = self.group(group).map_or(0, |g| g.ring_base);
         let bytes = |index| self.groups.buffers.at(index).map_or(0, |b| b.size.octets());
         let rings = (
             Ring::new(base, bytes(rmb)),
@@ -78,10 +78,7 @@ impl Engine<'_> {
         handshake: HandshakeIdx,
         (connection, remote, target): (Connection, RemoteElement, Target),
     ) {
-        let (Some(h), Some(record)) = (
-            self.handshakes.at(handshake),
-            self.groups.data.connections.at(conn),
-        ) else {
+        let (Some(h), Some(record)) = (self.handshakes.at(handshake), self.conn(conn)) else {
             return;
         };
         let (early, first_contact) = (h.early, record.first_contact);
@@ -131,7 +128,7 @@ impl Engine<'_> {
         handshake: HandshakeIdx,
         peer: &PeerEnd,
     ) -> bool {
-        let Some(position) = self.groups.data.links.at(link).map(|l| l.position) else {
+        let Some(position) = self.link(link).map(|l| l.position) else {
             return false;
         };
         let Some(rmb) = self.groups.learn_rtoken(group, position, peer.rtoken) else {
@@ -168,26 +165,18 @@ impl Engine<'_> {
     ) -> Option<(RemoteElement, Target)> {
         let rmb = self.groups.remote_rmb_of(conn);
         let (link, send_buffer) = self
-            .groups
-            .data
-            .connections
-            .at(conn)
+            .conn(conn)
             .map(|record| (record.link, record.send_buffer))?;
-        let position = |engine: &Self, link| engine.groups.data.links.at(link).map(|l| l.position);
+        let position = |engine: &Self, link| engine.link(link).map(|l| l.position);
         let reachable = self.groups.remote_rmbs.at(rmb)?.links();
         let registered = self.groups.buffers.at(send_buffer)?.registered();
-        let usable = self
-            .groups
-            .data
-            .links
-            .at(link)
-            .is_some_and(|l| l.link_state.carries_data())
+        let usable = self.link(link).is_some_and(|l| l.link_state.carries_data())
             && position(self, link).is_some_and(|p| reachable.and(registered).contains(p));
         if !usable {
             let other = self.groups.link_for_connection(group, rmb, &[send_buffer]);
             self.groups.assign_link(other, conn);
         }
-        let link = self.groups.data.connections.at(conn)?.link;
+        let link = self.conn(conn)?.link;
         let position = position(self, link)?;
         let RToken { rkey, address } = self.groups.remote_rmbs.at(rmb)?.rtoken(position)?;
         let index = peer.rmbe_index.0;

@@ -114,13 +114,7 @@ impl Engine<'_> {
     /// side still waits, for a second link.
     //= CLC-065
     pub(crate) fn leave_founded_group(&mut self, conn: ConnIdx, reason: CloseReason) {
-        let Some(group) = self
-            .groups
-            .data
-            .connections
-            .at(conn)
-            .map(|record| record.group)
-        else {
+        let Some(group) = self.conn(conn).map(|record| record.group) else {
             return;
         };
         let carries_others = self.carries_connections(group);
@@ -142,7 +136,7 @@ impl Engine<'_> {
     /// Whether a connection of a group is established.
     fn carries_connections(&mut self, group: GroupIdx) -> bool {
         let is_active = |groups: &mut Groups<'_>, conn| {
-            let record = groups.data.connections.at(conn);
+            let record = groups.conn(conn);
             record.is_some_and(|record| record.phase == Phase::Active)
         };
         self.groups.find_member(group, is_active).is_some()
@@ -161,13 +155,7 @@ impl Engine<'_> {
 
     /// Gives back what a connection in rendezvous holds of its group.
     pub(crate) fn detach(&mut self, conn: ConnIdx) {
-        if self
-            .groups
-            .data
-            .connections
-            .at(conn)
-            .is_some_and(|record| record.group.is_some())
-        {
+        if self.conn(conn).is_some_and(|record| record.group.is_some()) {
             self.groups.leave_group(conn);
         }
     }

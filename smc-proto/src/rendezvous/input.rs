@@ -79,7 +79,7 @@ impl Engine<'_> {
     /// Parses the bytes a connection received over TCP.
     pub(crate) fn on_clc(&mut self, index: ConnIdx, bytes: &[u8]) -> Result<ClcProgress, ClcError> {
         self.step();
-        let Some(record) = self.groups.data.connections.at(index) else {
+        let Some(record) = self.conn(index) else {
             return Ok(ClcProgress::NotClc);
         };
         if bytes.is_empty() {
@@ -209,13 +209,7 @@ impl Engine<'_> {
     }
 
     fn next_after(&self, index: ConnIdx) -> Next {
-        match self
-            .groups
-            .data
-            .connections
-            .at(index)
-            .map(|record| record.phase)
-        {
+        match self.conn(index).map(|record| record.phase) {
             Some(Phase::Rendezvous(_)) => Next::MaybeDecline,
             _ => Next::Stop,
         }
@@ -226,12 +220,7 @@ impl Engine<'_> {
     //= CLC-051
     //= V2-270
     fn on_decline(&mut self, index: ConnIdx, decline: &Decline) {
-        let group = self
-            .groups
-            .data
-            .connections
-            .at(index)
-            .map(|record| record.group);
+        let group = self.conn(index).map(|record| record.group);
         //= CLC-045
         //= CLC-046
         if decline.out_of_sync
@@ -255,11 +244,7 @@ impl Engine<'_> {
     //= D-056
     fn is_lost_with(&self, group: GroupIdx) -> bool {
         self.groups.ism_peer_of(group).is_none()
-            || self
-                .groups
-                .groups
-                .at(group)
-                .is_some_and(|g| g.connection_count <= 1)
+            || self.group(group).is_some_and(|g| g.connection_count <= 1)
     }
 
     /// After our Decline: swallows one Decline that crossed it, and nothing else.

@@ -88,13 +88,7 @@ impl Engine<'_> {
             return;
         };
         match self.groups.find_ism_group(ends.ism_peer) {
-            Some(group)
-                if self
-                    .groups
-                    .groups
-                    .at(group)
-                    .is_some_and(LinkGroup::is_active) =>
-            {
+            Some(group) if self.group(group).is_some_and(LinkGroup::is_active) => {
                 self.enter_ism_group(group, conn, handshake);
             }
             Some(group) => self.queue_on(group, conn, handshake),
@@ -143,7 +137,7 @@ impl Engine<'_> {
         let send = h.options.send_buffer.unwrap_or(config.send_buffer);
         let dmb = h.smcd.and_then(|ends| ends.dmb);
         self.prepare(handshake, now, wait);
-        let link = self.groups.groups.at(group).map(LinkGroup::first_link);
+        let link = self.group(group).map(LinkGroup::first_link);
         self.groups
             .enter_group(group, link.unwrap_or(Idx::NONE), conn);
         let acquired = self
@@ -169,15 +163,10 @@ impl Engine<'_> {
     /// How far the buffers of a connection are; with `bound` the send buffer must be
     /// bound to the peer's DMB.
     pub(super) fn ism_prepared(&self, conn: ConnIdx, bound: bool) -> Prepared {
-        let Some(record) = self.groups.data.connections.at(conn) else {
+        let Some(record) = self.conn(conn) else {
             return Prepared::NotYet;
         };
-        if self
-            .groups
-            .groups
-            .at(record.group)
-            .is_none_or(LinkGroup::is_ending)
-        {
+        if self.group(record.group).is_none_or(LinkGroup::is_ending) {
             return Prepared::No(DiagnosisCode::LINK_READY);
         }
         let buffers = (
@@ -276,22 +265,14 @@ impl Engine<'_> {
         ism_peer: IsmPeer,
         first_contact: bool,
     ) {
-        let active = self.groups.find_ism_group(ism_peer).filter(|group| {
-            self.groups
-                .groups
-                .at(*group)
-                .is_some_and(LinkGroup::is_active)
-        });
+        let active = self
+            .groups
+            .find_ism_group(ism_peer)
+            .filter(|group| self.group(*group).is_some_and(LinkGroup::is_active));
         match active {
             Some(group) if !first_contact => self.enter_ism_group(group, conn, handshake),
             // The server has lost its end of a group that is unused here, too.
-            Some(stale)
-                if self
-                    .groups
-                    .groups
-                    .at(stale)
-                    .is_some_and(|g| g.connection_count == 0) =>
-            {
+            Some(stale) if self.group(stale).is_some_and(|g| g.connection_count == 0) => {
                 self.groups
                     .end_group(stale, CloseReason::LinksLost, Fallback::Keep);
                 self.start_ism_group(handshake, Role::Client, first_contact);
@@ -315,7 +296,7 @@ impl Engine<'_> {
             self.reset(conn, CloseReason::PeerMisbehaved);
             return;
         };
-        let record = self.groups.data.connections.at(conn);
+        let record = self.conn(conn);
         let (group, first_contact) = record.map_or((Idx::NONE, false), |record| {
             (record.group, record.first_contact)
         });
@@ -367,7 +348,7 @@ impl Engine<'_> {
     //= D-022
     pub(super) fn smcd_accept_confirm(&self, h: &super::Handshake) -> Option<SmcdAcceptConfirm> {
         let ends = h.smcd?;
-        let record = self.groups.data.connections.at(h.conn)?;
+        let record = self.conn(h.conn)?;
         let dmb = self.groups.buffers.at(record.rmb.buffer)?;
         let first_contact = record.first_contact;
         let v2 = h.agreed.terms.is_v2().then(|| SmcdAcceptConfirmV2 {
@@ -400,7 +381,7 @@ impl Engine<'_> {
         const HEAD: u32 = CDC_ISM_LENGTH as u32;
         let h = self.handshakes.at(handshake)?;
         let ends = h.smcd?;
-        let record = self.groups.data.connections.at(h.conn)?;
+        let record = self.conn(h.conn)?;
         let own = self.groups.buffers.at(record.rmb.buffer)?.size.octets();
         let send = self.groups.buffers.at(record.send_buffer)?.size.octets();
         let ring = |length: u32| Ring::new(0, length.checked_sub(HEAD)?);

@@ -122,8 +122,8 @@ impl Engine<'_> {
     //= CLC-034
     //= RENDEZVOUS-036
     pub(super) fn accept_confirm(&self, h: &Handshake) -> Option<AcceptConfirm> {
-        let record = self.groups.data.connections.at(h.conn)?;
-        let link = self.groups.data.links.at(record.link)?;
+        let record = self.conn(h.conn)?;
+        let link = self.link(record.link)?;
         let rmb = self.groups.buffers.at(record.rmb.buffer)?;
         let v2 = h.agreed.terms.is_v2().then(|| AcceptConfirmV2 {
             eid: h.agreed.eid,

@@ -119,7 +119,7 @@ impl Engine<'_> {
 
     /// Whether a connection is in rendezvous as `role`, and with which handshake.
     pub(crate) fn handshake_of(&self, conn: ConnIdx, role: Role) -> Option<HandshakeIdx> {
-        match self.groups.data.connections.at(conn)?.phase {
+        match self.conn(conn)?.phase {
             Phase::Rendezvous(handshake) => {
                 (self.handshakes.at(handshake)?.role == role).then_some(handshake)
             }

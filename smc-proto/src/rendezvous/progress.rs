@@ -35,12 +35,7 @@ impl Engine<'_> {
             .pop_front(&mut self.groups.data.connections)
         {
             self.step();
-            let phase = self
-                .groups
-                .data
-                .connections
-                .at(conn)
-                .map(|record| record.phase);
+            let phase = self.conn(conn).map(|record| record.phase);
             if let Some(Phase::Rendezvous(handshake)) = phase {
                 self.advance(handshake);
             }
@@ -53,10 +48,7 @@ impl Engine<'_> {
         };
         let (conn, state, role) = (h.conn, h.state, h.role);
         debug_assert!(
-            self.groups
-                .data
-                .connections
-                .at(conn)
+            self.conn(conn)
                 .is_some_and(|r| r.contact.step == state.step())
         );
         match state {
@@ -88,12 +80,7 @@ impl Engine<'_> {
             }
             State::AwaitingConfirm => {
                 //= CLC-057
-                let first_contact = self
-                    .groups
-                    .data
-                    .connections
-                    .at(conn)
-                    .is_some_and(|record| record.first_contact);
+                let first_contact = self.conn(conn).is_some_and(|record| record.first_contact);
                 if self.group_is_gone(conn) {
                     // After a Confirm of SMC-D there is no way back to TCP.
                     if first_contact
@@ -128,12 +115,7 @@ impl Engine<'_> {
     /// does not begin anew.
     //= RENDEZVOUS-056
     fn review_message(&mut self, conn: ConnIdx, handshake: HandshakeIdx, role: Role) {
-        let first_contact = self
-            .groups
-            .data
-            .connections
-            .at(conn)
-            .is_some_and(|record| record.first_contact);
+        let first_contact = self.conn(conn).is_some_and(|record| record.first_contact);
         if first_contact || matches!(self.prepared(conn, role), Prepared::Yes) {
             return;
         }
@@ -153,33 +135,24 @@ impl Engine<'_> {
 
     /// Whether the peer does not want the RMB that a rendezvous waits for.
     fn is_unwanted(&self, conn: ConnIdx) -> bool {
-        let record = self.groups.data.connections.at(conn);
+        let record = self.conn(conn);
         record.is_some_and(|record| record.contact.unwanted)
     }
 
     fn has_no_link(&self, conn: ConnIdx) -> bool {
-        self.groups
-            .data
-            .connections
-            .at(conn)
-            .is_none_or(|record| record.link.is_none())
+        self.conn(conn).is_none_or(|record| record.link.is_none())
     }
 
     fn group_is_gone(&self, conn: ConnIdx) -> bool {
-        let group = self
-            .groups
-            .data
-            .connections
-            .at(conn)
-            .map_or(Idx::NONE, |record| record.group);
-        self.groups.groups.at(group).is_none_or(|g| g.is_ending())
+        let group = self.conn(conn).map_or(Idx::NONE, |record| record.group);
+        self.group(group).is_none_or(|g| g.is_ending())
     }
 
     /// Makes a connection a member of a link's group and asks for its buffers.
     //= RENDEZVOUS-008
     //= RENDEZVOUS-019
     pub(crate) fn join(&mut self, link: LinkIdx, conn: ConnIdx, handshake: HandshakeIdx) {
-        let Some(group) = self.groups.data.links.at(link).map(|l| l.group) else {
+        let Some(group) = self.link(link).map(|l| l.group) else {
             return;
         };
         let (now, wait) = (
@@ -193,10 +166,7 @@ impl Engine<'_> {
         let peer = h.peer;
         self.groups.enter_group(group, link, conn);
         if self
-            .groups
-            .data
-            .links
-            .at(link)
+            .link(link)
             .is_some_and(|l| l.link_state.removal().is_some())
         {
             // The peer named a link that failed just now: its RMB is known on others.
@@ -227,12 +197,7 @@ impl Engine<'_> {
         //= API-003
         let receive = h.options.receive_buffer.unwrap_or(config.receive_buffer);
         let send = h.options.send_buffer.unwrap_or(config.send_buffer);
-        let group = self
-            .groups
-            .data
-            .connections
-            .at(conn)
-            .map_or(Idx::NONE, |r| r.group);
+        let group = self.conn(conn).map_or(Idx::NONE, |r| r.group);
         //= RMB-011
         let got = match self
             .groups
@@ -261,10 +226,7 @@ impl Engine<'_> {
             .is_some_and(|h| h.smcd.is_some());
         let waits_for_rmb = !smcd
             && self
-                .groups
-                .data
-                .connections
-                .at(conn)
+                .conn(conn)
                 .is_some_and(|record| record.rmb.buffer.is_none());
         if waits_for_rmb && !self.group_is_gone(conn) {
             self.equip(conn, handshake);
@@ -308,14 +270,9 @@ impl Engine<'_> {
 
     /// Whether the peer's RMB can be written over the link of a rendezvous.
     fn reaches_peer(&self, conn: ConnIdx) -> bool {
-        let link = self
-            .groups
-            .data
-            .connections
-            .at(conn)
-            .map_or(Idx::NONE, |r| r.link);
+        let link = self.conn(conn).map_or(Idx::NONE, |r| r.link);
         let (Some(link), Some(rmb)) = (
-            self.groups.data.links.at(link),
+            self.link(link),
             self.groups.remote_rmbs.at(self.groups.remote_rmb_of(conn)),
         ) else {
             return false;
@@ -328,13 +285,10 @@ impl Engine<'_> {
     //= RENDEZVOUS-056
     //= V2-108
     fn prepared(&self, conn: ConnIdx, role: Role) -> Prepared {
-        let Some(record) = self.groups.data.connections.at(conn) else {
+        let Some(record) = self.conn(conn) else {
             return Prepared::NotYet;
         };
-        let (Some(group), Some(link)) = (
-            self.groups.groups.at(record.group),
-            self.groups.data.links.at(record.link),
-        ) else {
+        let (Some(group), Some(link)) = (self.group(record.group), self.link(record.link)) else {
             return Prepared::No(DiagnosisCode::LINK_READY);
         };
         if group.is_ending() {
@@ -373,13 +327,8 @@ impl Engine<'_> {
     }
 
     fn advance_forming(&mut self, conn: ConnIdx, handshake: HandshakeIdx) {
-        let group = self
-            .groups
-            .data
-            .connections
-            .at(conn)
-            .map_or(Idx::NONE, |record| record.group);
-        let Some(g) = self.groups.groups.at(group) else {
+        let group = self.conn(conn).map_or(Idx::NONE, |record| record.group);
+        let Some(g) = self.group(group) else {
             return;
         };
         match g.state {

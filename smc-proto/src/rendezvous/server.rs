@@ -103,7 +103,7 @@ impl Engine<'_> {
             return self.choose_group_of_ism(conn, handshake);
         }
         match self.find_server_group(handshake) {
-            Some(group) if self.groups.groups.at(group).is_some_and(|g| g.is_active()) => {
+            Some(group) if self.group(group).is_some_and(|g| g.is_active()) => {
                 //= RENDEZVOUS-037
                 let link = self.groups.link_for_connection(group, Idx::NONE, &[]);
                 self.set_state(handshake, State::Preparing);
@@ -137,7 +137,7 @@ impl Engine<'_> {
         let mut next = list.first();
         while let Some(index) = next {
             self.groups.data.core.steps = self.groups.data.core.steps.wrapping_add(1);
-            if let Some(g) = self.groups.groups.at(index)
+            if let Some(g) = self.group(index)
                 && g.peer_id == peer_id
                 && g.vlan == vlan
                 && g.terms.version == version
@@ -206,11 +206,7 @@ impl Engine<'_> {
             self.decline(handshake, DiagnosisCode::MEMORY, false);
             return;
         };
-        let link = self
-            .groups
-            .groups
-            .at(group)
-            .map_or(Idx::NONE, |g| g.first_link());
+        let link = self.group(group).map_or(Idx::NONE, |g| g.first_link());
         if let Some(g) = self.groups.groups.at_mut(group) {
             g.founder = conn;
             g.proposed = proposed;
@@ -229,11 +225,11 @@ impl Engine<'_> {
         handshake: HandshakeIdx,
         confirm: &AcceptConfirm,
     ) {
-        let Some(record) = self.groups.data.connections.at(conn) else {
+        let Some(record) = self.conn(conn) else {
             return;
         };
         let (group, link, first_contact) = (record.group, record.link, record.first_contact);
-        let usable = self.groups.groups.at(group).is_some_and(|g| !g.is_ending());
+        let usable = self.group(group).is_some_and(|g| !g.is_ending());
         let Some(h) = self.handshakes.at_mut(handshake) else {
             return;
         };

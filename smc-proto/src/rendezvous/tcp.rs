@@ -12,13 +12,7 @@ use crate::link_group::Role;
 impl Engine<'_> {
     /// FIN, RST or the failure of a connection's TCP connection.
     pub(crate) fn on_tcp(&mut self, index: ConnIdx, event: TcpEvent) {
-        let Some(phase) = self
-            .groups
-            .data
-            .connections
-            .at(index)
-            .map(|record| record.phase)
-        else {
+        let Some(phase) = self.conn(index).map(|record| record.phase) else {
             return;
         };
         match (phase, event) {
@@ -72,19 +66,15 @@ impl Engine<'_> {
     /// received from the peer over it.
     //= D-058
     fn is_given_up(&self, index: ConnIdx) -> bool {
-        self.groups
-            .data
-            .connections
-            .at(index)
-            .is_some_and(|record| {
-                let group = self.groups.groups.at(record.group);
-                let confirmed = self.groups.ism_peer_of(record.group).is_some()
-                    || group.is_some_and(|group| group.role == Role::Client);
-                confirmed
-                    && record
-                        .connection
-                        .as_ref()
-                        .is_some_and(|c| !c.has_received())
-            })
+        self.conn(index).is_some_and(|record| {
+            let group = self.group(record.group);
+            let confirmed = self.groups.ism_peer_of(record.group).is_some()
+                || group.is_some_and(|group| group.role == Role::Client);
+            confirmed
+                && record
+                    .connection
+                    .as_ref()
+                    .is_some_and(|c| !c.has_received())
+        })
     }
 }

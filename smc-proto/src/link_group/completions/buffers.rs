@@ -13,7 +13,7 @@ impl Groups<'_> {
         let (Some(index), Some(link)) = (self.live_buffer(buffer), self.live_link(link)) else {
             return;
         };
-        let Some(position) = self.data.links.at(link).map(|l| l.position) else {
+        let Some(position) = self.link(link).map(|l| l.position) else {
             return;
         };
         let Some(b) = self.buffers.at_mut(index) else {
@@ -53,7 +53,7 @@ impl Groups<'_> {
         let (Some(index), Some(link)) = (self.live_buffer(buffer), self.live_link(link)) else {
             return;
         };
-        let Some(position) = self.data.links.at(link).map(|l| l.position) else {
+        let Some(position) = self.link(link).map(|l| l.position) else {
             return;
         };
         if self
@@ -153,7 +153,7 @@ impl Groups<'_> {
             .get(usize::from(position))
             .copied()
             .unwrap_or(Idx::NONE);
-        match self.data.links.at(link).map(|l| l.link_state) {
+        match self.link(link).map(|l| l.link_state) {
             Some(LinkState::Offered | LinkState::Adding) if self.addition(group).link == link => {
                 self.lose_addition(group);
                 false

@@ -239,9 +239,7 @@ impl Groups<'_> {
     /// A SEND completed, and with it all before it on its link.
     fn on_sent(&mut self, link: LinkIdx, wr_id: WrId) {
         if !self
-            .data
-            .links
-            .at(link)
+            .link(link)
             .is_some_and(|l| l.in_flight.contains(wr_id.0))
         {
             return;
@@ -261,11 +259,11 @@ impl Groups<'_> {
                 }
                 SendKind::Request => self.on_request_sent(link),
                 SendKind::Llc => {
-                    let group = self.data.links.at(link).map_or(Idx::NONE, |l| l.group);
+                    let group = self.link(link).map_or(Idx::NONE, |l| l.group);
                     self.on_llc_sent(group, link);
                 }
                 SendKind::Large { reply } => {
-                    let group = self.data.links.at(link).map_or(Idx::NONE, |l| l.group);
+                    let group = self.link(link).map_or(Idx::NONE, |l| l.group);
                     if reply {
                         self.on_llc_sent(group, link);
                     } else {

@@ -22,7 +22,7 @@ impl Groups<'_> {
         };
         self.set_qp_state(index, state);
         self.data.schedule_link(index);
-        let Some(group) = self.data.links.at(index).map(|l| l.group) else {
+        let Some(group) = self.link(index).map(|l| l.group) else {
             return;
         };
         if self
@@ -49,7 +49,7 @@ impl Groups<'_> {
     }
 
     pub(crate) fn on_destroyed(&mut self, index: LinkIdx) {
-        let group = self.data.links.at(index).map_or(Idx::NONE, |l| l.group);
+        let group = self.link(index).map_or(Idx::NONE, |l| l.group);
         if let Some(l) = self.data.links.at_mut(index) {
             l.state = QpState::Absent;
             l.pending = None;

@@ -104,13 +104,13 @@ impl Groups<'_> {
             return;
         };
         let writes = |groups: &mut Self, conn| {
-            let record = groups.data.connections.at(conn);
+            let record = groups.conn(conn);
             record.is_some_and(|record| record.send_buffer == index)
         };
         let Some(conn) = self.find_member(group, writes) else {
             return;
         };
-        if self.data.connections.at(conn).map(|record| record.phase) == Some(Phase::Active) {
+        if self.conn(conn).map(|record| record.phase) == Some(Phase::Active) {
             self.lose_if_lent(conn);
             self.with_connection(conn, |connection, now, config| {
                 connection.on_peer_withdrew(now, &config.connection);

@@ -193,9 +193,7 @@ impl Groups<'_> {
     /// Binds the send buffer of a connection to the peer's DMB; whether it has one.
     pub(crate) fn bind_send_buffer(&mut self, conn: ConnIdx, dmb: PeerDmb) -> bool {
         let index = self
-            .data
-            .connections
-            .at(conn)
+            .conn(conn)
             .map_or(Idx::NONE, |record| record.send_buffer);
         let Some(b) = self.buffers.at_mut(index) else {
             return false;
@@ -226,7 +224,7 @@ impl Groups<'_> {
     /// write to is not used again.
     //= D-057
     pub(crate) fn take_back_ism(&mut self, conn: ConnIdx, index: BufferIdx) {
-        let record = self.data.connections.at(conn);
+        let record = self.conn(conn);
         let connection = record.and_then(|record| record.connection.as_ref());
         let graceful = connection.and_then(Connection::cause) == Some(CloseCause::Orderly);
         let is_finished = connection.is_some_and(Connection::is_peer_finished);

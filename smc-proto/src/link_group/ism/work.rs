@@ -37,7 +37,7 @@ impl Groups<'_> {
     }
 
     fn next_ism_command(&mut self, link: LinkIdx) -> Option<IsmCommand> {
-        let l = self.data.links.at(link)?;
+        let l = self.link(link)?;
         if l.state == QpState::Drained {
             let ism_peer = self.ism_peer_of(l.group)?;
             let farewell = l.lower == Lower::Ism { farewell: true };

@@ -154,7 +154,7 @@ impl Groups<'_> {
     /// A queue pair or a buffer of a group changed: the addition may go on.
     pub(crate) fn on_addition_progress(&mut self, group: GroupIdx) {
         let addition = self.addition(group);
-        let Some(link) = self.data.links.at(addition.link) else {
+        let Some(link) = self.link(addition.link) else {
             return;
         };
         let (state, usable) = (link.state, link.is_usable());

@@ -80,10 +80,7 @@ impl Groups<'_> {
         else {
             return false;
         };
-        self.data
-            .links
-            .at(via_link)
-            .is_some_and(|l| l.request.is_none())
+        self.link(via_link).is_some_and(|l| l.request.is_none())
     }
 
     pub(super) fn set_group_flow(&mut self, group: GroupIdx, flow: Flow) {
@@ -174,7 +171,7 @@ impl Groups<'_> {
             return;
         };
         let answered = g.role == Role::Client;
-        let pending = self.data.links.at(via_link).is_some_and(|l| {
+        let pending = self.link(via_link).is_some_and(|l| {
             !l.replies.is_empty() || l.in_flight.iter().any(|kind| kind == SendKind::Llc)
         });
         if answered && !pending {

@@ -51,7 +51,7 @@ impl Groups<'_> {
     //= LLCSER-019
     fn on_server_delete_link(&mut self, group: GroupIdx, link: LinkIdx, request: &DeleteLink) {
         let addition = self.addition(group);
-        let added = self.data.links.at(addition.link).map(|l| l.number);
+        let added = self.link(addition.link).map(|l| l.number);
         if added == Some(request.link) {
             // The server gave up on the link it was adding.
             self.answer_delete_link(link, request, DeleteLinkReason::LOST_PATH);
@@ -59,13 +59,9 @@ impl Groups<'_> {
             return;
         }
         let target = self.link_by_number(group, request.link);
-        let Some(link_state) = self.data.links.at(target).map(|l| l.link_state) else {
+        let Some(link_state) = self.link(target).map(|l| l.link_state) else {
             let first = self.groups.at(group).map_or(Idx::NONE, |g| g.first_link());
-            if self
-                .data
-                .links
-                .at(first)
-                .is_some_and(|l| l.number == request.link)
+            if self.link(first).is_some_and(|l| l.number == request.link)
                 && matches!(
                     self.groups.at(group).map(|g| g.state),
                     Some(GroupState::Forming(_))
@@ -124,7 +120,7 @@ impl Groups<'_> {
 
     /// Gives the answer that a client owes for a link.
     pub(crate) fn reply_when_drained(&mut self, target: LinkIdx, via_link: LinkIdx) {
-        let Some(l) = self.data.links.at(target) else {
+        let Some(l) = self.link(target) else {
             return;
         };
         let (number, removal) = (l.number, l.link_state.removal());
@@ -150,9 +146,7 @@ impl Groups<'_> {
     fn on_client_delete_link(&mut self, group: GroupIdx, link: LinkIdx, request: &DeleteLink) {
         let addition = self.addition(group);
         if self
-            .data
-            .links
-            .at(addition.link)
+            .link(addition.link)
             .is_some_and(|l| l.number == request.link)
         {
             // A link that failed for the client does not get any further: that is
@@ -172,14 +166,9 @@ impl Groups<'_> {
             return;
         }
         let target = self.link_by_number(group, request.link);
-        let Some(link_state) = self.data.links.at(target).map(|l| l.link_state) else {
+        let Some(link_state) = self.link(target).map(|l| l.link_state) else {
             let first = self.groups.at(group).map_or(Idx::NONE, |g| g.first_link());
-            if self
-                .data
-                .links
-                .at(first)
-                .is_some_and(|l| l.number == request.link)
-            {
+            if self.link(first).is_some_and(|l| l.number == request.link) {
                 self.end_group(group, CloseReason::LinksLost, Fallback::Keep);
                 return;
             }
@@ -251,11 +240,7 @@ impl Groups<'_> {
     //= LLC-056
     fn on_unknown_link(&mut self, group: GroupIdx, reply: &DeleteLink) {
         let link = self.link_by_number(group, reply.link);
-        let removal = self
-            .data
-            .links
-            .at(link)
-            .and_then(|l| l.link_state.removal());
+        let removal = self.link(link).and_then(|l| l.link_state.removal());
         if removal.is_some_and(|d| d.progress.is_requested()) {
             self.drain_link(link);
             self.conclude_deletion(group, link);
@@ -265,7 +250,7 @@ impl Groups<'_> {
     /// The application wants a link gone: the server deletes it, the client asks
     /// for that.
     pub(crate) fn delete_link(&mut self, link: LinkIdx) {
-        let Some(l) = self.data.links.at(link) else {
+        let Some(l) = self.link(link) else {
             return;
         };
         let group = l.group;

@@ -82,7 +82,7 @@ impl Groups<'_> {
     //= V2-150
     //= V2-152
     pub(crate) fn encode(&self, link: LinkIdx, message: &LlcMessage) -> [u8; LLC_LENGTH] {
-        if !self.data.links.at(link).is_some_and(|l| l.is_v2()) {
+        if !self.link(link).is_some_and(|l| l.is_v2()) {
             return message.emit();
         }
         // An ADD LINK that is not a rejection goes out as a large message.

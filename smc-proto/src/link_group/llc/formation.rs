@@ -82,7 +82,7 @@ impl Groups<'_> {
     }
 
     pub(super) fn confirm_link(&self, link: LinkIdx, reply: bool) -> Option<LlcMessage> {
-        let l = self.data.links.at(link)?;
+        let l = self.link(link)?;
         let config = &self.data.core.config;
         let g = self.groups.at(l.group)?;
         let limits = g.terms.release.has_limits();
@@ -115,26 +115,17 @@ impl Groups<'_> {
 
     /// Whether CONFIRM LINK describes the peer's end of the link.
     pub(super) fn names_peer(&self, link: LinkIdx, message: &ConfirmLink) -> bool {
-        self.data
-            .links
-            .at(link)
+        self.link(link)
             .and_then(|l| l.peer)
             .is_some_and(|peer| peer.qpn == message.qpn)
             && self
-                .data
-                .links
-                .at(link)
+                .link(link)
                 .is_some_and(|l| l.leads_to(message.gid, message.mac))
     }
 
     /// Whether CONFIRM LINK describes the peer's end and the number of the link.
     pub(super) fn names_link(&self, link: LinkIdx, message: &ConfirmLink) -> bool {
-        self.names_peer(link, message)
-            && self
-                .data
-                .links
-                .at(link)
-                .is_some_and(|l| l.number == message.link)
+        self.names_peer(link, message) && self.link(link).is_some_and(|l| l.number == message.link)
     }
 
     /// Most links of a group as far as this side is concerned, unless release 1 decided
@@ -220,7 +211,7 @@ impl Groups<'_> {
                 let usable = self
                     .groups
                     .at(group)
-                    .and_then(|g| self.data.links.at(g.first_link()))
+                    .and_then(|g| self.link(g.first_link()))
                     .is_some_and(super::super::Link::is_usable);
                 if usable {
                     self.on_formation_progress(group);

@@ -32,7 +32,7 @@ impl Groups<'_> {
     /// Whether a large message may leave now.
     //= V2-164
     pub(crate) fn may_send_large(&self, link: LinkIdx) -> bool {
-        let Some(l) = self.data.links.at(link).filter(|l| l.large.is_some()) else {
+        let Some(l) = self.link(link).filter(|l| l.large.is_some()) else {
             return false;
         };
         let pending = |kind| matches!(kind, SendKind::Large { .. });
@@ -69,11 +69,7 @@ impl Groups<'_> {
         number: u32,
         buffer: &mut [u8],
     ) -> Result<usize, BufferTooSmall> {
-        let kind = self
-            .data
-            .links
-            .at(link)
-            .and_then(|l| l.in_flight.get(number));
+        let kind = self.link(link).and_then(|l| l.in_flight.get(number));
         let Some(SendKind::Large { reply }) = kind else {
             return Ok(0);
         };
@@ -84,7 +80,7 @@ impl Groups<'_> {
     /// A large message left, or its link is lost: the next one may go.
     pub(crate) fn schedule_large(&mut self, group: GroupIdx) {
         for index in self.links_of(group) {
-            if self.data.links.at(index).is_some_and(|l| l.large.is_some()) {
+            if self.link(index).is_some_and(|l| l.large.is_some()) {
                 self.data.schedule_link(index);
             }
         }
@@ -99,7 +95,7 @@ impl Groups<'_> {
         reply: bool,
         act: impl FnOnce(&LlcMessageV2<'_>) -> T,
     ) -> Option<T> {
-        let group = self.data.links.at(link)?.group;
+        let group = self.link(link)?.group;
         let addition = self.addition(group);
         if addition.via_link != link {
             return None;
@@ -107,7 +103,7 @@ impl Groups<'_> {
         let Some(LlcMessage::AddLink(message)) = self.own_end(addition.link, reply) else {
             return None;
         };
-        let direct = self.data.links.at(addition.link)?.direct;
+        let direct = self.link(addition.link)?.direct;
         let mut pairs = Pairs::new();
         self.each_listed_rmb(link, |groups, index, via_link, new| {
             let Some(buffer) = groups.buffers.at(index) else {
@@ -147,11 +143,11 @@ impl Groups<'_> {
         link: LinkIdx,
         mut act: impl FnMut(&mut Self, BufferIdx, u8, u8),
     ) {
-        let Some(group) = self.data.links.at(link).map(|l| l.group) else {
+        let Some(group) = self.link(link).map(|l| l.group) else {
             return;
         };
         let addition = self.addition(group);
-        let position = |link| self.data.links.at(link).map(|l| l.position);
+        let position = |link| self.link(link).map(|l| l.position);
         let (Some(via_link), Some(new)) = (position(addition.via_link), position(addition.link))
         else {
             return;

@@ -29,10 +29,10 @@ impl Groups<'_> {
     //= TIMER-024
     //= TIMER-027
     pub(super) fn test_via_link(&mut self, link: LinkIdx, via_link: LinkIdx) {
-        let group = self.data.links.at(link).map_or(Idx::NONE, |l| l.group);
+        let group = self.link(link).map_or(Idx::NONE, |l| l.group);
         let testable = via_link != link
             && self.groups.at(group).is_some_and(|g| g.is_active())
-            && self.data.links.at(via_link).is_some_and(Link::is_usable);
+            && self.link(via_link).is_some_and(Link::is_usable);
         if !testable {
             self.set_progress(link, DeletionProgress::Due);
             self.lose_link(via_link);
@@ -50,13 +50,9 @@ impl Groups<'_> {
     /// The peer answered TEST LINK: it has received the DELETE LINKs that this link
     /// carried.
     pub(crate) fn complete_overdue(&mut self, via_link: LinkIdx) {
-        let group = self.data.links.at(via_link).map_or(Idx::NONE, |l| l.group);
+        let group = self.link(via_link).map_or(Idx::NONE, |l| l.group);
         for link in self.links_of(group) {
-            let progress = self
-                .data
-                .links
-                .at(link)
-                .and_then(|l| l.link_state.removal());
+            let progress = self.link(link).and_then(|l| l.link_state.removal());
             if progress.is_some_and(|d| d.progress == DeletionProgress::Overdue { via_link }) {
                 self.drain_link(link);
                 self.conclude_deletion(group, link);

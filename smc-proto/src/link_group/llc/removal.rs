@@ -37,7 +37,7 @@ impl Groups<'_> {
         if let Some(g) = self.groups.at_mut(group) {
             g.flow = Flow::DeleteLink { link, via_link };
         }
-        let number = self.data.links.at(link).map_or(LinkNumber(0), |l| l.number);
+        let number = self.link(link).map_or(LinkNumber(0), |l| l.number);
         self.request(via_link, &delete_link(number, removal));
         true
     }
@@ -85,11 +85,7 @@ impl Groups<'_> {
     //= LLC-012
     fn link_for_removal(&self, group: GroupIdx, link: LinkIdx) -> LinkIdx {
         let other = self.link_for_llc(group, link);
-        let usable = self
-            .data
-            .links
-            .at(link)
-            .is_some_and(super::super::Link::is_usable);
+        let usable = self.link(link).is_some_and(super::super::Link::is_usable);
         if other.is_none() && usable {
             link
         } else {
@@ -158,11 +154,7 @@ impl Groups<'_> {
     pub(crate) fn restart_removal_waits(&mut self, group: GroupIdx) {
         let wait = self.data.core.config.timeouts.llc_reply;
         for link in self.links_of(group) {
-            let removal = self
-                .data
-                .links
-                .at(link)
-                .and_then(|l| l.link_state.removal());
+            let removal = self.link(link).and_then(|l| l.link_state.removal());
             if removal.is_some_and(|d| {
                 matches!(d.progress, DeletionProgress::Requested { posted: true, .. })
             }) {
@@ -176,7 +168,7 @@ impl Groups<'_> {
     //= TIMER-023
     pub(crate) fn on_removal_timeout(&mut self, link: LinkIdx, removal: Removal) {
         self.set_removal_deadline(link, None);
-        let group = self.data.links.at(link).map_or(Idx::NONE, |l| l.group);
+        let group = self.link(link).map_or(Idx::NONE, |l| l.group);
         match removal.progress {
             // The server adds a link and answers afterwards; how long that takes is
             // bounded by the timers of the addition.
@@ -203,9 +195,7 @@ impl Groups<'_> {
             // A server's data does not complete: the link is broken.
             DeletionProgress::Due
                 if self
-                    .data
-                    .links
-                    .at(link)
+                    .link(link)
                     .is_some_and(|l| removal.graceful && !l.is_free_of_data()) =>
             {
                 self.close_link(link);

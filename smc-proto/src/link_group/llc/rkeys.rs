@@ -56,11 +56,9 @@ impl Groups<'_> {
         };
         let (founder, first) = (g.founder, g.first_link());
         let index = self
-            .data
-            .connections
-            .at(founder)
+            .conn(founder)
             .map_or(Idx::NONE, |record| record.rmb.buffer);
-        let position = self.data.links.at(first).map_or(0, |l| l.position);
+        let position = self.link(first).map_or(0, |l| l.position);
         if let Some(buffer) = self.buffers.at_mut(index) {
             buffer.waiter = Idx::NONE;
             buffer.agreement = Agreement::Confirmed;

@@ -29,11 +29,11 @@ impl Engine<'_> {
         handshake: HandshakeIdx,
         confirm: &PeerEnd,
     ) {
-        let Some(record) = self.groups.data.connections.at(conn) else {
+        let Some(record) = self.conn(conn) else {
             return;
         };
         let (group, link) = (record.group, record.link);
-        if self.groups.groups.at(group).is_none_or(|g| g.is_ending()) {
+        if self.group(group).is_none_or(|g| g.is_ending()) {
             self.reset(conn, CloseReason::RendezvousFailed);
             return;
         }
@@ -42,14 +42,7 @@ impl Engine<'_> {
             // The link of our Accept may have failed since, and the client may have
             // chosen another one.
             Some(Named::Known(named)) if self.knows_rmb(group, named, handshake, confirm) => {
-                if link != named
-                    && self
-                        .groups
-                        .data
-                        .links
-                        .at(named)
-                        .is_some_and(|l| l.is_active())
-                {
+                if link != named && self.link(named).is_some_and(|l| l.is_active()) {
                     self.groups.assign_link(named, conn);
                 }
                 None
@@ -75,11 +68,7 @@ impl Engine<'_> {
     ) -> Option<Named> {
         // In version 2 the GID alone names the port.
         //= V2-210
-        let v2 = self
-            .groups
-            .groups
-            .at(group)
-            .is_some_and(|g| g.terms.is_v2());
+        let v2 = self.group(group).is_some_and(|g| g.terms.is_v2());
         let is_named = |peer: &QpAddress| {
             peer.qpn == confirm.qpn && peer.gid == confirm.gid && (v2 || peer.mac == confirm.mac)
         };
@@ -95,14 +84,8 @@ impl Engine<'_> {
                 false => Named::Passing(link.position),
             });
         }
-        let record = self
-            .groups
-            .data
-            .connections
-            .at(self.handshakes.at(handshake)?.conn)?;
-        self.groups
-            .groups
-            .at(group)?
+        let record = self.conn(self.handshakes.at(handshake)?.conn)?;
+        self.group(group)?
             .former
             .since(record.contact.links_left)
             .find(|former| is_named(&former.peer))
@@ -118,7 +101,7 @@ impl Engine<'_> {
         position: u8,
         confirm: &PeerEnd,
     ) -> bool {
-        let Some(list) = self.groups.groups.at(group).map(|g| g.remote_rmbs) else {
+        let Some(list) = self.group(group).map(|g| g.remote_rmbs) else {
             return false;
         };
         let (rtoken, steps) = (confirm.rtoken, &mut self.groups.data.core.steps);

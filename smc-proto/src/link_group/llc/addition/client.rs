@@ -33,9 +33,7 @@ impl Groups<'_> {
             // The same offer again changes nothing (reliability D5); another one
             // while the first is open contradicts it.
             let same = self
-                .data
-                .links
-                .at(addition.link)
+                .link(addition.link)
                 .is_some_and(|l| l.number == request.link);
             if !same {
                 self.violation(link);
@@ -204,7 +202,7 @@ impl Groups<'_> {
     /// The offer that was to be taken cannot be.
     pub(super) fn reject_add_link(&mut self, group: GroupIdx, reason: AddLinkRejectReason) {
         let addition = self.addition(group);
-        let Some(number) = self.data.links.at(addition.link).map(|l| l.number) else {
+        let Some(number) = self.link(addition.link).map(|l| l.number) else {
             return;
         };
         self.send_negative_add_link(addition.via_link, number, reason);
@@ -219,7 +217,7 @@ impl Groups<'_> {
         number: LinkNumber,
         reason: AddLinkRejectReason,
     ) {
-        let Some(path) = self.data.links.at(via_link).map(|l| l.path) else {
+        let Some(path) = self.link(via_link).map(|l| l.path) else {
             return;
         };
         self.reply(via_link, &port_only(&path, number, Some(reason)));

@@ -61,7 +61,7 @@ impl Groups<'_> {
             .groups
             .at(group)
             .is_some_and(|g| matches!(g.flow, Flow::DeleteRkey { buffer, .. } if buffer == index));
-        let (Some(b), Some(l)) = (self.buffers.at(index), self.data.links.at(link)) else {
+        let (Some(b), Some(l)) = (self.buffers.at(index), self.link(link)) else {
             return false;
         };
         b.kind == BufferKind::Rmb && b.announced.contains(l.position) && !b.retired && !withdrawn
@@ -77,12 +77,8 @@ impl Groups<'_> {
     fn next_continuation(&mut self, group: GroupIdx, reply: bool) -> Option<LlcMessage> {
         let mut addition = self.addition(group);
         let over = addition.via_link;
-        let via_link = self.data.links.at(over)?.position;
-        let (position, number) = self
-            .data
-            .links
-            .at(addition.link)
-            .map(|l| (l.position, l.number))?;
+        let via_link = self.link(over)?.position;
+        let (position, number) = self.link(addition.link).map(|l| (l.position, l.number))?;
         let list = self.groups.at(group)?.buffers;
         let remaining = addition.left;
         let mut pairs = Vec::new();
@@ -133,7 +129,7 @@ impl Groups<'_> {
     ) {
         let addition = self.addition(group);
         let server = self.is_server(group);
-        let number = self.data.links.at(addition.link).map(|l| l.number);
+        let number = self.link(addition.link).map(|l| l.number);
         let due = match addition.stage {
             AddingStage::AwaitingContinuationReply => server && message.reply,
             AddingStage::AwaitingContinuation | AddingStage::AwaitingConfirmLink => {
@@ -203,7 +199,7 @@ impl Groups<'_> {
     //= RMB-009
     pub(super) fn learn_pairs(&mut self, group: GroupIdx, pairs: impl Iterator<Item = RTokenPair>) {
         let addition = self.addition(group);
-        let position = |link| self.data.links.at(link).map(|l| l.position);
+        let position = |link| self.link(link).map(|l| l.position);
         let (Some(via_link), Some(new)) = (position(addition.via_link), position(addition.link))
         else {
             return;

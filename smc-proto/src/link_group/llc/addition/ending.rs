@@ -36,7 +36,7 @@ impl Groups<'_> {
             self.retire_asymmetric_link(group);
             // There may be ports for still more links; a client that shares its
             // only port announces another one later.
-            let shared = self.data.links.at(added).is_some_and(|l| l.asymmetric);
+            let shared = self.link(added).is_some_and(|l| l.asymmetric);
             if !shared
                 && self.has_room_for_link(group)
                 && self.spare_port(group, None).is_some()
@@ -133,8 +133,7 @@ impl Groups<'_> {
         }
         // A client that has not answered yet still owes the answer: so it does if its
         // acceptance did not leave yet.
-        let waits =
-            |large| self.data.links.at(addition.via_link).map(|l| l.large) == Some(Some(large));
+        let waits = |large| self.link(addition.via_link).map(|l| l.large) == Some(Some(large));
         let unsaid = waits(true);
         let notified = notified && !unsaid && !waits(false);
         if addition.stage == AddingStage::Joining || unsaid {

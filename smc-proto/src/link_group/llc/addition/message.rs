@@ -10,7 +10,7 @@ use crate::wire::types::{AddLinkRejectReason, LinkNumber, Psn, Qpn};
 impl Groups<'_> {
     /// The own end of a new link: the server's offer, or the client's reply.
     pub(in super::super) fn own_end(&self, link: LinkIdx, reply: bool) -> Option<LlcMessage> {
-        let l = self.data.links.at(link)?;
+        let l = self.link(link)?;
         Some(LlcMessage::AddLink(AddLink {
             reply,
             rejection: None,

@@ -36,13 +36,9 @@ impl Groups<'_> {
         let via_link = self.link_for_llc(group, Idx::NONE);
         let only = self.select_links(group, |link| link.is_active()).count() < 2;
         //= LINK-005
-        let path = self.spare_port(group, None).or_else(|| {
-            self.data
-                .links
-                .at(via_link)
-                .filter(|_| only)
-                .map(|link| link.path)
-        });
+        let path = self
+            .spare_port(group, None)
+            .or_else(|| self.link(via_link).filter(|_| only).map(|link| link.path));
         let Some(path) = path else { return };
         let number = self.next_link_number(group);
         let Some(link) = self.new_link(group, path) else {
@@ -106,7 +102,7 @@ impl Groups<'_> {
         extension: Option<&AddLinkExtension<'_>>,
     ) {
         let addition = self.addition(group);
-        let number = self.data.links.at(addition.link).map(|l| l.number);
+        let number = self.link(addition.link).map(|l| l.number);
         if addition.stage != AddingStage::AwaitingReply
             || link != addition.via_link
             || number != Some(reply.link)
@@ -129,7 +125,7 @@ impl Groups<'_> {
             }
             return;
         }
-        let Some(path) = self.data.links.at(addition.link).map(|l| l.path) else {
+        let Some(path) = self.link(addition.link).map(|l| l.path) else {
             return;
         };
         let (gid, mac) = (reply.gid, reply.mac);

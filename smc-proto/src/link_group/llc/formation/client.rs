@@ -12,11 +12,7 @@ impl Groups<'_> {
     /// The Confirm left: CONFIRM LINK must come.
     //= RENDEZVOUS-017
     pub(crate) fn await_confirm_link(&mut self, conn: ConnIdx) {
-        let group = self
-            .data
-            .connections
-            .at(conn)
-            .map_or(Idx::NONE, |record| record.group);
+        let group = self.conn(conn).map_or(Idx::NONE, |record| record.group);
         let timeouts = self.data.core.config.timeouts;
         let wait = timeouts
             .confirm_link_request

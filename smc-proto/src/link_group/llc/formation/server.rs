@@ -30,9 +30,7 @@ impl Groups<'_> {
         };
         let first = g.first_link();
         let usable = self
-            .data
-            .links
-            .at(first)
+            .link(first)
             .is_some_and(super::super::super::Link::is_usable);
         let now = self.now();
         match self.formation(group) {

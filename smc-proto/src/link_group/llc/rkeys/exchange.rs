@@ -22,7 +22,7 @@ impl Groups<'_> {
 
     /// An own RMB as known on a link.
     pub(super) fn own_rtoken(&self, buffer: BufferIdx, link: LinkIdx) -> Option<RToken> {
-        let position = self.data.links.at(link)?.position;
+        let position = self.link(link)?.position;
         self.buffers.at(buffer)?.rtoken(position)
     }
 
@@ -34,17 +34,13 @@ impl Groups<'_> {
         let Some(b) = self.buffers.at(buffer) else {
             return Idx::NONE;
         };
-        let link = self
-            .data
-            .connections
-            .at(b.waiter)
-            .map_or(Idx::NONE, |r| r.link);
+        let link = self.conn(b.waiter).map_or(Idx::NONE, |r| r.link);
         let fits = |l: &Link| {
             l.is_active()
                 && l.is_usable()
                 && (!b.is_announced() || b.announced.contains(l.position))
         };
-        if self.data.links.at(link).is_some_and(fits) {
+        if self.link(link).is_some_and(fits) {
             return link;
         }
         self.select_links(group, fits)
@@ -120,15 +116,9 @@ impl Groups<'_> {
         };
         let active = self.active_links(group);
         let named = self
-            .data
-            .links
-            .at(leaves)
+            .link(leaves)
             .is_some_and(|l| links.contains(l.position));
-        let waits = self
-            .data
-            .links
-            .at(via_link)
-            .is_some_and(|l| l.request.is_some());
+        let waits = self.link(via_link).is_some_and(|l| l.request.is_some());
         let sendable = self
             .buffers
             .at(buffer)
@@ -172,7 +162,7 @@ impl Groups<'_> {
         };
         //= LLC-066
         let mut left = links;
-        if let Some(l) = self.data.links.at(via_link) {
+        if let Some(l) = self.link(via_link) {
             left.remove(l.position);
         }
         //= V2-189

@@ -38,7 +38,7 @@ impl Groups<'_> {
             self.reply(link, &LlcMessage::ConfirmRkey(message));
             return;
         }
-        let position = self.data.links.at(link).map_or(0, |l| l.position);
+        let position = self.link(link).map_or(0, |l| l.position);
         let known = self.links_known_to_peer(group);
         //= RMB-031
         let rmb = self
@@ -183,7 +183,7 @@ impl Groups<'_> {
         via_link: LinkIdx,
         message: &ConfirmRkey,
     ) -> Option<RemoteRmbIdx> {
-        let over = self.data.links.at(via_link)?.position;
+        let over = self.link(via_link)?.position;
         let list = self.groups.at(group)?.remote_rmbs;
         let known = |groups: &mut Self, position, rtoken: RToken| {
             let (pool, steps) = (&mut groups.remote_rmbs, &mut groups.data.core.steps);
@@ -230,9 +230,7 @@ impl Groups<'_> {
             .map_or(LinkSet::EMPTY, |rmb| rmb.links());
         for index in self.links_of(group) {
             let omitted = self
-                .data
-                .links
-                .at(index)
+                .link(index)
                 .is_some_and(|l| known.contains(l.position) && !listed.contains(l.position));
             if omitted {
                 self.lose_link(index);
@@ -249,7 +247,7 @@ impl Groups<'_> {
         link: LinkIdx,
         mut message: DeleteRkey,
     ) {
-        let position = self.data.links.at(link).map_or(0, |l| l.position);
+        let position = self.link(link).map_or(0, |l| l.position);
         let mut mask = 0u8;
         let mut bit = 0x80u8;
         for rkey in message.rkeys.clone() {
@@ -275,7 +273,7 @@ impl Groups<'_> {
         link: LinkIdx,
         message: &DeleteRkeyV2<'_>,
     ) {
-        let position = self.data.links.at(link).map_or(0, |l| l.position);
+        let position = self.link(link).map_or(0, |l| l.position);
         let mut unknown = 0u8;
         let mut repeated: heapless::Vec<RKey, REPEATED> = heapless::Vec::new();
         for rkey in message.rkeys.iter() {
