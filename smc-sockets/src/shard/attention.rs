@@ -381,11 +381,15 @@ impl State {
         words
     }
 
-    /// Ends the wait of the leader; `no_futex_wait` is whether the kernel has none.
+    /// Ends the wait of the calling thread as leader, if a handler of a signal has not done so:
+    /// another thread may be the leader then. `no_futex_wait` is whether the kernel has no such
+    /// wait.
     pub(crate) fn end_leadership(&mut self, no_futex_wait: bool) {
         self.attention.no_futex_wait |= no_futex_wait;
-        self.attention.leader = None;
-        self.transports.ism.device_mut().release_futex_words();
+        if self.attention.leader == Some(ThreadMark::of_this()) {
+            self.attention.leader = None;
+            self.transports.ism.device_mut().release_futex_words();
+        }
     }
 
     /// Counts a thread that begins to wait, or ends.
@@ -458,7 +462,23 @@ mod tests {
 
     use rustix::event::{PollFd, PollFlags};
 
+    use super::ThreadMark;
     use crate::{SmcListener, SmcStream, Stack};
+
+    /// A handler of a signal that waits ends the leadership of the thread that it has interrupted:
+    /// when that thread goes on, another one may be the leader.
+    #[test]
+    fn a_thread_ends_no_leadership_but_its_own() {
+        let stack = Stack::open().unwrap();
+        let mut state = stack.shard().lock();
+        let other = ThreadMark(ThreadMark::of_this().0.wrapping_add(1));
+        state.attention.leader = Some(other);
+        state.end_leadership(false);
+        assert!(state.attention.leader == Some(other));
+        state.attention.leader = Some(ThreadMark::of_this());
+        state.end_leadership(false);
+        assert!(state.attention.leader.is_none());
+    }
 
     /// Whether the peers have to wake the device.
     fn is_parked(stack: &Stack) -> bool {
