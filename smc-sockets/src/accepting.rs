@@ -43,7 +43,7 @@ pub struct Accepting {
     stack: Stack,
     /// Shared with the socket that is made of it.
     tcp: Arc<TcpStream>,
-    /// This end's address, and the client's.
+    /// Addresses of this end and of the client.
     ends: (SocketAddr, SocketAddr),
     /// The client's socket, by cookie and user.
     of: (u64, u32),
@@ -97,14 +97,21 @@ impl Stack {
     /// # Errors
     /// The operating system's; [`io::ErrorKind::InvalidInput`] for a socket without a port.
     pub fn announce_listener(&self, listener: impl AsFd) -> io::Result<()> {
-        let address = SocketAddr::try_from(rustix::net::getsockname(&listener)?);
-        let port = address.map_err(|_| io::ErrorKind::InvalidInput)?.port();
-        let stack = self.current()?;
-        let permitted = stack.shard().asking.policy.listening(port).is_ok();
-        if permitted && stack.gids().is_some() {
+        let listening = self.listening(&listener)?;
+        if listening.is_some_and(|(stack, _)| stack.gids().is_some()) {
             pairing::mark_listener(listener)?;
         }
         Ok(())
+    }
+
+    /// The stack of this process and a listener's address, where the policy permits SMC at its port.
+    fn listening(&self, listener: impl AsFd) -> io::Result<Option<(Stack, SocketAddr)>> {
+        let address = SocketAddr::try_from(rustix::net::getsockname(listener)?);
+        let address = address.map_err(|_| io::ErrorKind::InvalidInput)?;
+        let stack = self.current()?;
+        let policy = &stack.shard().asking.policy;
+        let permitted = policy.listening(address.port()).is_ok();
+        Ok(permitted.then_some((stack, address)))
     }
 
     /// Lists a listening kernel socket that was announced ([`Self::announce_listener`]) among what
@@ -112,11 +119,7 @@ impl Stack {
     /// the port, and in a process that publishes nothing.
     #[must_use]
     pub fn publish_listener(&self, listener: impl AsFd) -> Option<PublishedListener> {
-        let address = rustix::net::getsockname(&listener).ok()?;
-        let address = SocketAddr::try_from(address).ok()?;
-        let stack = self.current().ok()?;
-        let policy = &stack.shard().asking.policy;
-        policy.listening(address.port()).ok()?;
+        let (_, address) = self.listening(&listener).ok()??;
         let row = viewing::listener(address, listener)?;
         Some(PublishedListener { _row: row })
     }
@@ -284,11 +287,6 @@ impl Accepting {
     }
 }
 
-fn raise(event: &OwnedFd) {
-    // It cannot be full.
-    let _ = rustix::io::write(event, &1u64.to_ne_bytes());
-}
-
 impl Single {
     fn begin(
         self: &Arc<Self>,
@@ -391,7 +389,7 @@ impl Single {
         if is_wanted {
             *outcome = Outcome::Decided(decided);
             if let Some(decided) = self.decided.get() {
-                raise(decided);
+                descriptors::raise(decided);
             }
             // No task waits for it.
             self.waiters.notify(Direction::Read, &mut Vec::new());
@@ -407,7 +405,7 @@ impl Single {
                 Ok(new) => {
                     let decided = self.decided.get_or_init(|| new);
                     if !matches!(*outcome, Outcome::NotYet) {
-                        raise(decided);
+                        descriptors::raise(decided);
                     }
                 }
                 Err(error) => {

@@ -34,7 +34,7 @@ use crate::carrier::{Carrier, Cause};
 use crate::descriptors;
 use crate::discovery::Discovery;
 use crate::process::Process;
-use crate::shard::{Place, Shard, timespec};
+use crate::shard::{Place, Shard, polled_now, timespec};
 use crate::socket::Socket;
 use crate::viewing;
 
@@ -332,10 +332,7 @@ impl Attempt {
 
     /// Whether the kernel connects no more: [`PollFlags::OUT`] alone if it has without an error.
     fn polls_writable(&self) -> Result<PollFlags, Errno> {
-        let mut polled = [PollFd::new(&self.tcp, PollFlags::OUT)];
-        rustix::event::poll(&mut polled, Some(&timespec(Duration::ZERO)))?;
-        let [polled] = polled;
-        Ok(polled.revents())
+        polled_now(&self.tcp, PollFlags::OUT)
     }
 
     /// The stream's TCP socket waits, unless its mode is left to the program.

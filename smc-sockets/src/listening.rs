@@ -231,8 +231,7 @@ impl Listening {
     fn raise(&self, queue: &mut Queue) {
         let wanted = queue.ready.len() > queue.accepting;
         if wanted && !std::mem::replace(&mut queue.raised, true) {
-            // It cannot be full.
-            let _ = rustix::io::write(&self.ready, &1u64.to_ne_bytes());
+            descriptors::raise(&self.ready);
         }
     }
 

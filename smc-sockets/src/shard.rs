@@ -14,6 +14,7 @@ mod events;
 mod handshakes;
 mod lanes;
 mod leaving;
+mod left_to_loops;
 mod lock;
 mod loops;
 mod state;
@@ -28,7 +29,7 @@ pub(crate) use handshakes::Announcement;
 pub(crate) use lock::Locked;
 pub(crate) use loops::{Attachment, Turn};
 pub(crate) use state::State;
-pub(crate) use timer::timespec;
+pub(crate) use timer::{polled_now, timespec};
 pub(crate) use transports::{Rnics as BoundRnics, Verbs, Via};
 
 use std::io;

@@ -95,6 +95,13 @@ pub(crate) struct Status {
     pub(crate) write_timeout: Option<Duration>,
 }
 
+impl Status {
+    /// Whether it is decided what carries the connection, or the connection has ended.
+    pub(crate) fn is_decided(&self) -> bool {
+        self.carrier.is_some() || self.closed.is_some()
+    }
+}
+
 /// Most pauses before a look at a peer that writes all the time.
 const MAX_BACKOFF: u32 = 32;
 
@@ -340,11 +347,10 @@ impl Socket {
 
     fn signal_decision(&self) {
         if let Some(eventfd_of_decision) = self.eventfd_of_decision.get() {
-            // If it is full, it is readable as well.
-            let _ = rustix::io::write(eventfd_of_decision, &1u64.to_ne_bytes());
+            descriptors::raise(eventfd_of_decision);
         }
         if let Some(notified) = &self.status().notified {
-            let _ = rustix::io::write(notified, &1u64.to_ne_bytes());
+            descriptors::raise(notified);
         }
     }
 

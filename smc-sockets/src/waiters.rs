@@ -325,8 +325,7 @@ impl ReadyList {
         // Most often the loop is awake. One that fell asleep set the flag before it saw the list
         // without the stream, under its lock.
         if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::AcqRel) {
-            // If it is full, it wakes as well.
-            let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
+            descriptors::raise(&self.event);
             // Behind the write: a loop that woke for another reason must not take the flag and
             // leave the event.
             self.raised.store(true, Ordering::Release);

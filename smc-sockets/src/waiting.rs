@@ -282,10 +282,7 @@ impl Shard {
     /// Waits until it is decided what carries a connection that was announced, or something
     /// happened, or a time has passed. Polls for a while first, as long as that has paid lately.
     pub(crate) fn wait_for_handshake(self: &Arc<Self>, socket: &Socket, time: Option<Duration>) {
-        let decided = |_: &mut State| {
-            let status = socket.status();
-            status.carrier.is_some() || status.closed.is_some()
-        };
+        let decided = |_: &mut State| socket.status().is_decided();
         let began = self.now();
         if self.spin_for_handshake(time.unwrap_or(Duration::MAX), decided) {
             return;

@@ -3,7 +3,7 @@
 //! A library that is preloaded into a program sets a [`Keeper`] before the first stack is opened:
 //! descriptors are then made by it, out of the way of those of the program.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::event::EventfdFlags;
 use rustix::io::Result;
@@ -53,6 +53,11 @@ pub fn keep(make: impl FnOnce() -> Result<OwnedFd>) -> Result<OwnedFd> {
 pub fn eventfd(count: u32) -> Result<OwnedFd> {
     let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
     keep(|| rustix::event::eventfd(count, flags))
+}
+
+/// Makes an eventfd readable; one whose count is full is readable already.
+pub fn raise(eventfd: impl AsFd) {
+    let _ = rustix::io::write(eventfd, &1u64.to_ne_bytes());
 }
 
 /// Receives what may have descriptors with it.

@@ -112,7 +112,7 @@ pub(crate) enum Outcome<T> {
 /// How long a connection that is being made is polled for at a time.
 pub(crate) const SLICE: Duration = Duration::from_millis(50);
 
-/// Attempts at a lock that a thread of the parent may have taken along.
+/// Attempts at a lock that a thread of the parent may have held at the fork.
 const ATTEMPTS: usize = 10_000;
 
 /// All events of a connection that nothing comes of.
@@ -201,7 +201,7 @@ impl Conn {
     }
 
     /// A lock of the connection; `None` if a thread of the parent had it at the fork. It stays
-    /// taken here for ever: the connection is then the parent's.
+    /// locked here: the connection is then the parent's.
     fn lock<'a, T>(&self, of: &'a Mutex<T>) -> Option<MutexGuard<'a, T>> {
         for _ in 0..ATTEMPTS {
             if !self.is_inherited() {

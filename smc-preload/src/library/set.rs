@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use libc::{EPOLLERR, EPOLLHUP, epoll_event, sigset_t};
 use rustix::event::EventfdFlags;
 use rustix::io::Errno;
-use smc_sockets::{EventLoop, Ready, Wait};
+use smc_sockets::{EventLoop, Ready, Wait, descriptors};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use registered::Registered;
@@ -470,7 +470,7 @@ impl State {
             self.kick = self.new_kick();
         }
         if let Some(kick) = &self.kick {
-            let _ = rustix::io::write(kick, &1_u64.to_ne_bytes());
+            descriptors::raise(kick);
             self.kicked = true;
         }
     }

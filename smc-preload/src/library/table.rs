@@ -38,7 +38,7 @@ struct Slot {
     number: AtomicU64,
     object: Mutex<Option<Object>>,
     added: Added,
-    /// This program has made it as a socket.
+    /// Whether this program made the descriptor as a socket.
     is_made_here: AtomicBool,
     /// Threads that wait at it in the kernel, if it is an epoll set without connections.
     waiters: AtomicU32,
@@ -374,20 +374,6 @@ impl Entry {
         self.kind.load(Ordering::Acquire) != 0
     }
 
-    /// The kernel has the descriptor in an epoll set from now on.
-    fn added(self, to: Registration) {
-        let added = &self.slot.added;
-        let before = added.set.load(Ordering::Relaxed);
-        let of = to.set.saturating_add(1);
-        if before != 0 && before != of {
-            added.set.store(UNKNOWN, Ordering::Relaxed);
-            return;
-        }
-        added.events.store(to.events, Ordering::Relaxed);
-        added.data.store(to.data, Ordering::Relaxed);
-        added.set.store(of, Ordering::Relaxed);
-    }
-
     /// A thread begins to wait at this epoll set in the kernel; false if the set has connections
     /// by now, and the thread is to wait for them.
     #[inline]
@@ -410,9 +396,19 @@ impl Entry {
 
 /// The kernel has a descriptor in an epoll set from now on.
 pub(crate) fn added(fd: i32, to: Registration) {
-    if let Some(entry) = entry(fd) {
-        entry.added(to);
+    let Some(slot) = slot_or_new(fd) else {
+        return;
+    };
+    let added = &slot.added;
+    let before = added.set.load(Ordering::Relaxed);
+    let of = to.set.saturating_add(1);
+    if before != 0 && before != of {
+        added.set.store(UNKNOWN, Ordering::Relaxed);
+        return;
     }
+    added.events.store(to.events, Ordering::Relaxed);
+    added.data.store(to.data, Ordering::Relaxed);
+    added.set.store(of, Ordering::Relaxed);
 }
 
 /// A registration of a descriptor may change: the kernel is asked if it is needed. Programs that

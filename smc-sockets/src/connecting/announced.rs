@@ -69,9 +69,9 @@ impl Attempt {
         match self.waits {
             Waits::Here => state.stay_awake(&shard, shard.now()),
             Waits::Elsewhere => state.settle(&shard, shard.now()),
-            // What happens is the loop's matter.
+            // The loop polls the device.
             Waits::Listed => {}
-            // What happens is the runtime's matter, whose loop polls the device.
+            // The runtime's loop polls the device.
             #[cfg(feature = "tokio")]
             Waits::Task => {}
         }
@@ -280,9 +280,8 @@ impl Attempt {
         if self.notified.is_none() {
             let notified = notification()?;
             let mut status = socket.status();
-            if status.carrier.is_some() || status.closed.is_some() {
-                // It cannot be full.
-                let _ = rustix::io::write(&notified, &1u64.to_ne_bytes());
+            if status.is_decided() {
+                descriptors::raise(&notified);
             }
             status.notified = Some(notified.clone());
             drop(status);

@@ -141,15 +141,12 @@ impl Connecting {
         };
         let before = socket.waiters.watch(watch.clone());
         drop(before);
-        let is_decided = {
-            let status = socket.status();
-            status.carrier.is_some() || status.closed.is_some()
-        };
+        let is_decided = socket.status().is_decided();
         match is_decided {
             true => watch.notify(Direction::Read),
             false => {
                 let shard = self.stack.shard();
-                shard.lock().wake_task_at(shard, &socket, next);
+                shard.lock().wake_waiters_at(shard, &socket, next);
             }
         }
         Ok(true)
@@ -218,7 +215,7 @@ impl Connecting {
             (_, Some(socket)) if socket.waiters.has_any() => {
                 let shard = self.stack.shard();
                 let until = until.unwrap_or_else(Instant::now);
-                shard.lock().wake_task_at(shard, &socket, until);
+                shard.lock().wake_waiters_at(shard, &socket, until);
             }
             // The loop that lists it has to poll a descriptor from now on.
             (Some(before), None) => before.waiters.notify(Direction::Read, &mut Vec::new()),

@@ -90,7 +90,7 @@ impl TaskConnecting {
             Step::Wait(until) if self.attempt.announced().is_some() => {
                 let mut state = shard.lock();
                 let until = until.unwrap_or_else(Instant::now);
-                state.wake_task_at(&shard, &self.socket, until);
+                state.wake_waiters_at(&shard, &self.socket, until);
                 Poll::Pending
             }
             Step::Wait(_) => {

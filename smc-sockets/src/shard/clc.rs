@@ -3,7 +3,7 @@
 
 use std::os::fd::AsFd;
 
-use rustix::event::{PollFd, PollFlags};
+use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use smc_proto::endpoint::{ClcProgress, Next, TcpEvent};
@@ -13,6 +13,7 @@ use smc_proto::wire::clc::{ClcKind, EYE_CATCHER, EYE_CATCHER_SMCD, MAX_LENGTH};
 use smc_transport_ism::shared::pairing::Peer;
 
 use super::State;
+use super::timer::polled_now;
 use crate::socket::Socket;
 
 impl State {
@@ -100,11 +101,7 @@ pub(crate) fn peek(socket: impl AsFd, into: &mut [u8]) -> Result<usize, Errno> {
 
 /// How TCP has ended behind what has come over it, if it has.
 pub(crate) fn has_ended(socket: impl AsFd) -> Option<TcpEvent> {
-    let mut polled = [PollFd::new(&socket, PollFlags::RDHUP)];
-    let now = rustix::time::Timespec::default();
-    let ready = rustix::event::poll(&mut polled, Some(&now));
-    let [polled] = polled;
-    ready.ok().and_then(|_| end_in(polled.revents()))
+    polled_now(socket, PollFlags::RDHUP).ok().and_then(end_in)
 }
 
 /// How the kernel reports the end of TCP: bytes that came before a reset are still there to

@@ -12,13 +12,14 @@ use std::sync::Arc;
 use smc_proto::id::ConnId;
 use smc_proto::time::{Duration, Instant};
 
+use super::left_to_loops::LeftToLoops;
 use super::{Shard, State};
 
-/// How long the end of a connection is left to event loops before the driver looks.
+/// How long the end of a connection is left to event loops before the driver checks.
 const LEFT: Duration = Duration::from_millis(5);
 
-/// How often the driver finds that no loop is late before it polls by itself.
-const LOOKS: u8 = 20;
+/// How often a connection is left to event loops.
+const MOST_TIMES: u32 = 20;
 
 /// Most connections that are left to event loops.
 const MOST: usize = 4096;
@@ -31,9 +32,7 @@ pub(super) struct Closing(VecDeque<Left>);
 struct Left {
     conn: ConnId,
     until: Instant,
-    /// How often event loops had polled the device when that was last looked at.
-    polls: u64,
-    looks: u8,
+    loops: LeftToLoops,
 }
 
 impl State {
@@ -43,19 +42,19 @@ impl State {
             self.set_urgent(conn, true);
             return self.settle(shard, now);
         }
-        self.take_in(shard, now);
-        match self.attention.must_park() || self.attention.parked_loops > 0 {
-            true => self.settle(shard, now),
+        if self.attention.must_park() || self.attention.parked_loops > 0 {
+            self.settle(shard, now);
+        } else {
             // A loop is awake, and parks the device before it sleeps.
-            false => self.arm(shard, now),
+            self.take_in(shard, now);
+            self.arm(shard, now);
         }
         if self.entry(conn).is_some_and(|entry| !entry.urgent) {
             let until = now.after(LEFT);
             self.closing.0.push_back(Left {
                 conn,
                 until,
-                polls: self.attention.polls,
-                looks: 0,
+                loops: LeftToLoops::new(self.attention.polls),
             });
             self.wake_at(shard, until, now);
         }
@@ -66,7 +65,9 @@ impl State {
         if self.closing.0.front().is_none_or(|left| left.until > now) {
             return self.arm_closing(shard, now);
         }
-        let (polls, is_late) = (self.attention.polls, self.is_loop_late(shard));
+        let polls = self.attention.polls;
+        let mut all_due = self.closing.0.iter().filter(|left| left.until <= now);
+        let is_late = all_due.any(|left| left.loops.waits(polls)) && self.is_loop_late(shard);
         let mut urges = false;
         for _ in 0..self.closing.0.len() {
             let next = self.closing.0.front();
@@ -79,9 +80,8 @@ impl State {
             if self.entry(left.conn).is_none() {
                 continue;
             }
-            left.looks += 1;
-            let polled = std::mem::replace(&mut left.polls, polls) != polls;
-            if (polled || !is_late) && left.looks < LOOKS {
+            let times = left.loops.again(polls, is_late);
+            if times.is_some_and(|times| times + 1 < MOST_TIMES) {
                 left.until = now.after(LEFT);
                 self.closing.0.push_back(left);
             } else {

@@ -23,8 +23,7 @@ impl DriverWaker {
 
     /// Wakes the driver.
     pub(super) fn wake(&self) {
-        // If it is full, it wakes as well.
-        let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
+        descriptors::raise(&self.event);
     }
 
     /// Has the driver accept what waits at the listeners.

@@ -28,6 +28,7 @@ use smc_transport_ism::shared::pairing::{self, Peer};
 use smc_transport_ism::shared::{Announced, HANDSHAKES, HandshakeId};
 use smc_view::Role;
 
+use super::left_to_loops::LeftToLoops;
 use super::{Place, Shard, State};
 use crate::carrier::{Carrier, Cause};
 use crate::listening::Arrival;
@@ -40,7 +41,7 @@ use crate::waiting::Direction;
 const UNDRIVEN: Duration = Duration::from_millis(2);
 
 /// Doublings of [`UNDRIVEN`] while loops are not late.
-const MOST_LOOKS: u32 = 5;
+const MOST_DOUBLINGS: u32 = 5;
 
 /// A connection to be announced.
 pub(crate) struct Announcement<'a> {
@@ -64,10 +65,7 @@ pub(super) struct Underway {
     candidates: Vec<(Peer, HandshakeId)>,
     /// From then on the driver polls for it, unless an event loop has polled the device meanwhile.
     driven: Instant,
-    /// How often event loops had polled the device when that was last looked at.
-    polls: u64,
-    /// How often no loop was late then.
-    looks: u32,
+    loops: LeftToLoops,
     /// The task that waits for it is woken then.
     wake: Option<Instant>,
 }
@@ -267,8 +265,7 @@ impl State {
             conn,
             candidates: Vec::new(),
             driven,
-            polls: self.attention.polls,
-            looks: 0,
+            loops: LeftToLoops::new(self.attention.polls),
             wake: None,
         });
     }
@@ -294,9 +291,9 @@ impl State {
         self.answers
     }
 
-    /// Has the task that waits for a connection of this side woken at a time, unless it is decided
-    /// before.
-    pub(crate) fn wake_task_at(
+    /// Has the task or the event loop that waits for a connection of this side woken at a time,
+    /// unless it is decided before.
+    pub(crate) fn wake_waiters_at(
         &mut self,
         shard: &Shard,
         socket: &Socket,
@@ -347,17 +344,16 @@ impl State {
     pub(crate) fn urge_handshakes(&mut self, shard: &Arc<Shard>, now: Instant) {
         let task = self.wake_tasks(now);
         let polls = self.attention.polls;
-        if self.attention.loops > 0 && self.handshakes.iter().any(|at| at.driven <= now) {
-            let is_late = self.is_loop_late(shard);
-            for at in &mut self.handshakes {
-                let polled = std::mem::replace(&mut at.polls, polls) != polls;
-                if at.driven <= now && (polled || !is_late) {
-                    at.driven = now.after(UNDRIVEN * (1 << at.looks.min(MOST_LOOKS)));
-                    at.looks += 1;
+        let due = |at: &&Underway| at.driven <= now;
+        if self.attention.loops > 0 {
+            let mut all_due = self.handshakes.iter().filter(due);
+            let is_late = all_due.any(|at| at.loops.waits(polls)) && self.is_loop_late(shard);
+            for at in self.handshakes.iter_mut().filter(|at| at.driven <= now) {
+                if let Some(times) = at.loops.again(polls, is_late) {
+                    at.driven = now.after(UNDRIVEN * (1 << times.min(MOST_DOUBLINGS)));
                 }
             }
         }
-        let due = |at: &&Underway| at.driven <= now;
         let later = self.handshakes.iter().filter(|at| !due(at));
         let next = later.map(|at| at.driven).chain(task).min();
         let due = self.handshakes.iter().filter(due);

@@ -24,10 +24,10 @@ use std::task::Waker;
 use std::time::Duration;
 use std::time::Instant;
 
+use rustix::event::PollFlags;
 use rustix::event::epoll::{self, EventFlags};
-use rustix::event::{PollFd, PollFlags};
-use rustix::time::Timespec;
 
+use super::timer::polled_now;
 use super::{Shard, State};
 use crate::driver::Token;
 use crate::event_loop::{HotPhase, is_crowded};
@@ -277,11 +277,7 @@ impl State {
         if self.attention.parked_loops == 0 || !self.transports.ism.device().is_parked() {
             return true;
         }
-        let mut polled = [PollFd::new(&shard.device, PollFlags::IN)];
-        !matches!(
-            rustix::event::poll(&mut polled, Some(&Timespec::default())),
-            Ok(0)
-        )
+        polled_now(&shard.device, PollFlags::IN) != Ok(PollFlags::empty())
     }
 
     /// Notifies everything that waits for any connection.

@@ -33,7 +33,7 @@ pub(crate) struct State {
     pub(super) armed: Option<Instant>,
     /// The timer is not set before the driver's turn ends.
     pub(super) defers_timer: bool,
-    /// It is to be set then.
+    /// The timer is to be set when the driver's turn ends.
     pub(super) timer_is_due: bool,
     pub(super) attention: Attention,
     /// For messages on their way from the engine to TCP.

@@ -1,7 +1,10 @@
 //! The driver's alarm clock: one timer for all deadlines.
 
+use std::os::fd::AsFd;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
 use rustix::time::{Itimerspec, TimerfdTimerFlags, Timespec};
 use smc_proto::time::Instant;
 
@@ -71,6 +74,14 @@ impl Shard {
 }
 
 /// A span of time as the kernel takes it.
+/// Events that a descriptor has now.
+pub(crate) fn polled_now(fd: impl AsFd, events: PollFlags) -> Result<PollFlags, Errno> {
+    let mut polled = [PollFd::new(&fd, events)];
+    rustix::event::poll(&mut polled, Some(&Timespec::default()))?;
+    let [polled] = polled;
+    Ok(polled.revents())
+}
+
 pub(crate) fn timespec(time: Duration) -> Timespec {
     Timespec {
         tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),

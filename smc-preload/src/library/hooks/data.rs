@@ -817,7 +817,8 @@ pub(super) unsafe extern "C-unwind" fn fdopen(
         // SAFETY: as the caller's.
         return unsafe { stream(fd, mode) };
     }
-    real::fdopen(fd, mode)
+    // SAFETY: as the caller's.
+    unsafe { real::fdopen(fd, mode) }
 }
 
 /// Where a stream has its descriptor (`_fileno`), for fileno(3).
