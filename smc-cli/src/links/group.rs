@@ -1,8 +1,9 @@
 //! A link group with its links and what its connections take.
 
+use std::collections::HashMap;
 use std::net::Ipv6Addr;
 
-use smc_view::{Connection, GroupRecord, LinkRecord, Role, Snapshot, Technology, state};
+use smc_view::{GroupRecord, LinkRecord, Role, Snapshot, Technology, state};
 
 /// A link group of a process.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -30,45 +31,59 @@ pub struct Link {
     pub connections: u64,
 }
 
-/// The link groups of a process.
+/// The link groups of a process. Each connection and each link is in one of them: a hostile process
+/// may give all its groups the same number, of which the first one counts.
 #[must_use]
 pub fn of(owner: &(u32, String), snapshot: &Snapshot) -> Vec<Group> {
-    let groups = snapshot.groups.iter().map(|record| {
-        let mut group = Group {
-            record: *record,
-            links: Vec::new(),
-            connections: 0,
-            send_buffers: 0,
-            receive_buffers: 0,
-            owner: owner.clone(),
+    let groups = snapshot.groups.iter().map(|record| Group {
+        record: *record,
+        links: Vec::new(),
+        connections: 0,
+        send_buffers: 0,
+        receive_buffers: 0,
+        owner: owner.clone(),
+    });
+    let mut groups: Vec<_> = groups.collect();
+    let mut places = HashMap::new();
+    for (place, group) in groups.iter().enumerate() {
+        let GroupRecord {
+            stack,
+            number,
+            technology,
+            ..
+        } = group.record;
+        places.entry((stack, number, technology)).or_insert(place);
+    }
+    let mut over: HashMap<(usize, u8), u64> = HashMap::new();
+    for (at, _) in &snapshot.connections {
+        let Some(number) = at.group.filter(|_| at.state != state::CLOSED) else {
+            continue;
         };
-        let carried = |at: &&Connection| {
-            (at.group, at.stack) == (Some(record.number), record.stack)
-                && at.technology == record.technology
-                && at.state != state::CLOSED
+        let Some(place) = places.get(&(at.stack, number, at.technology)) else {
+            continue;
         };
-        let all = snapshot
-            .connections
-            .iter()
-            .map(|(connection, _)| connection);
-        let carried: Vec<_> = all.filter(carried).collect();
-        for at in &carried {
+        if let Some(group) = groups.get_mut(*place) {
             group.connections += 1;
             group.send_buffers += u64::from(at.send_buffer);
             group.receive_buffers += u64::from(at.receive_buffer);
+            *over.entry((*place, at.link)).or_default() += 1;
         }
-        let links = snapshot.links.iter();
-        let links = links.filter(|link| (link.group, link.stack) == (record.number, record.stack));
-        group.links = links
-            .map(|link| Link {
+    }
+    for link in &snapshot.links {
+        let Some(place) = places.get(&(link.stack, link.group, Technology::SmcR)) else {
+            continue;
+        };
+        if let Some(group) = groups.get_mut(*place) {
+            group.links.push(Link {
                 record: *link,
-                connections: carried.iter().filter(|at| at.link == link.link).count() as u64,
-            })
-            .collect();
+                connections: over.get(&(*place, link.link)).copied().unwrap_or(0),
+            });
+        }
+    }
+    for group in &mut groups {
         group.links.sort_by_key(|link| link.record.link);
-        group
-    });
-    groups.collect()
+    }
+    groups
 }
 
 impl Group {

@@ -100,6 +100,46 @@ fn shown(groups: &[Group], details: u8) -> String {
     String::from_utf8(out).unwrap()
 }
 
+/// A hostile process has as many groups, links and connections as a view can have, all with the
+/// same number: no row counts twice, and reading them takes no time to speak of.
+#[test]
+fn rows_with_the_same_number_are_in_one_group() {
+    const GROUPS: usize = 1024;
+    const LINKS: usize = 1024;
+    const CONNECTIONS: usize = 16_384;
+    let number = 1 << 32 | 5;
+    let one = GroupRecord {
+        number,
+        technology: Technology::SmcR,
+        ..GroupRecord::default()
+    };
+    let of_memory = GroupRecord {
+        technology: Technology::SmcD,
+        ..one
+    };
+    let mut hostile = Snapshot {
+        groups: vec![one; GROUPS],
+        links: vec![link(1, 1, true, [1, 3]); LINKS],
+        connections: vec![connection(number, 1); CONNECTIONS],
+        ..Snapshot::default()
+    };
+    // A group of the other technology may have the number, too.
+    hostile.groups[0] = of_memory;
+    let began = std::time::Instant::now();
+    let groups = groups(&hostile);
+    assert!(began.elapsed().as_secs() < 10, "{:?}", began.elapsed());
+    assert_eq!(groups.len(), GROUPS);
+    let links: usize = groups.iter().map(|group| group.links.len()).sum();
+    assert!(links <= LINKS, "{links} links");
+    let connections: u64 = groups.iter().map(|group| group.connections).sum();
+    assert_eq!(connections, CONNECTIONS as u64);
+    let second = &groups[1];
+    assert_eq!(
+        (second.links.len(), second.connections),
+        (LINKS, connections)
+    );
+}
+
 #[test]
 fn groups_and_links_have_the_columns_of_smc_tools() {
     let groups = groups(&snapshot());
