@@ -15,6 +15,9 @@ use crate::statistics::{Fallback, Side, Statistics, Traffic, key};
 /// Reads of the statistics while connections end, before they are taken as they are.
 const ATTEMPTS: usize = 8;
 
+/// Most memory files of a process that are opened to find its view.
+const CANDIDATES: usize = 64;
+
 /// A process that publishes.
 #[derive(Debug)]
 pub struct Found {
@@ -96,14 +99,20 @@ pub(crate) const fn is_of(owner: u32, user: u32) -> bool {
 /// The memory files of the right kind among the descriptors of a process, its own and those of
 /// the process that it was forked from.
 fn views(root: &Path) -> impl Iterator<Item = View> {
+    candidates(root).filter_map(|path| View::open(&path).ok())
+}
+
+/// Descriptors that are named as views are, the first ones alone: a hostile process has as many as
+/// it likes, and each takes time.
+fn candidates(root: &Path) -> impl Iterator<Item = PathBuf> {
     let descriptors = fs::read_dir(root.join("fd")).into_iter().flatten();
-    descriptors.filter_map(|entry| {
+    let candidates = descriptors.filter_map(|entry| {
         let path = entry.ok()?.path();
         let target = fs::read_link(&path).ok()?;
         let name = target.to_str()?.strip_prefix("/memfd:")?;
-        (name.strip_suffix(" (deleted)").unwrap_or(name) == NAME).then_some(())?;
-        View::open(&path).ok()
-    })
+        (name.strip_suffix(" (deleted)").unwrap_or(name) == NAME).then_some(path)
+    });
+    candidates.take(CANDIDATES)
 }
 
 fn printable(name: &[u8]) -> String {
@@ -343,7 +352,26 @@ fn rows<'a, const WORDS: usize>(
 
 #[cfg(test)]
 mod tests {
-    use super::printable;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::{CANDIDATES, candidates, printable};
+
+    #[test]
+    fn few_of_many_descriptors_are_opened() {
+        let root = std::env::temp_dir().join(format!("smc-view-many-{}", std::process::id()));
+        fs::create_dir_all(root.join("fd")).unwrap();
+        for number in 0..4 * CANDIDATES {
+            let target = match number % 2 {
+                0 => "/memfd:smc-view (deleted)",
+                _ => "/memfd:other (deleted)",
+            };
+            symlink(target, root.join("fd").join(number.to_string())).unwrap();
+        }
+        let opened = candidates(&root).count();
+        fs::remove_dir_all(&root).unwrap();
+        assert_eq!(opened, CANDIDATES);
+    }
 
     #[test]
     fn names_move_no_cursor_of_a_terminal() {
