@@ -56,10 +56,10 @@ pub fn asked(head: &[u8]) -> Asked {
 
 /// The answer to a request; `metrics` gives the text, or says why there is none.
 #[must_use]
-pub fn answer(asked: Asked, metrics: impl FnOnce() -> Result<String, String>) -> String {
+pub fn answer<'a>(asked: Asked, metrics: impl FnOnce() -> Result<&'a str, String>) -> String {
     match asked {
         Asked::Metrics { body } => match metrics() {
-            Ok(metrics) => response("200 OK", text::TYPE, "", &metrics, body),
+            Ok(metrics) => response("200 OK", text::TYPE, "", metrics, body),
             Err(why) => plain("503 Service Unavailable", "", &format!("{why}\n")),
         },
         Asked::Index => plain("200 OK", "", "smcx metrics: see /metrics\n"),

@@ -28,15 +28,16 @@ const REQUEST: Duration = Duration::from_secs(5);
 const ANSWER: Duration = Duration::from_secs(10);
 /// How long, and for how many bytes, the peer's end is waited for behind an answer.
 const REST: (Duration, u64) = (Duration::from_secs(1), 1 << 16);
-/// Figures of this age are as good as new ones: requests in a flood cost no more.
+/// Figures of this age are as good as new ones: requests in a flood share them, and their text.
 const FRESH: Duration = Duration::from_millis(100);
 /// Pause after a connection could not be accepted: descriptors may be given back meanwhile.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The sums, and when they were made.
+/// The sums, when they were made, and their text once it is asked for.
 struct Collector {
     sums: Sums,
     at: Option<Instant>,
+    text: Option<String>,
 }
 
 type Shared = Arc<Mutex<Collector>>;
@@ -76,6 +77,7 @@ async fn serve(
     let shared = Arc::new(Mutex::new(Collector {
         sums: Sums::new(super::own_user()),
         at: None,
+        text: None,
     }));
     let mut sample = interval(Duration::from_secs(arguments.sample));
     let mut connections: VecDeque<AbortHandle> = VecDeque::new();
@@ -86,7 +88,7 @@ async fn serve(
             _ = sample.tick() => {
                 // Otherwise they are being read. Whoever asks gets what is wrong.
                 if let Ok(mut collector) = shared.clone().try_lock_owned() {
-                    spawn_blocking(move || drop(collector.read()));
+                    spawn_blocking(move || drop(collector.refresh()));
                 }
             }
             accepted = listener.accept() => match accepted {
@@ -107,14 +109,21 @@ async fn serve(
 }
 
 impl Collector {
-    /// The text of the metrics, which are read anew unless that was done just before.
-    fn read(&mut self) -> Result<String, String> {
+    /// Reads the metrics anew, unless that was done just before.
+    fn refresh(&mut self) -> Result<(), String> {
         if self.at.is_none_or(|at| at.elapsed() >= FRESH) {
             let seen = super::seen().map_err(|failure| failure.to_string())?;
             self.sums.observe(&seen, smc_view::started);
             self.at = Some(Instant::now());
+            self.text = None;
         }
-        Ok(text::of(&self.sums))
+        Ok(())
+    }
+
+    /// The text of the metrics of just now.
+    fn read(&mut self) -> Result<&str, String> {
+        self.refresh()?;
+        Ok(self.text.get_or_insert_with(|| text::of(&self.sums)))
     }
 }
 
