@@ -19,9 +19,9 @@ pub enum Asked {
     Refused(&'static str, &'static str),
 }
 
-/// Whether the bytes so far are a whole head.
+/// Whether the end of a head is among these bytes of it.
 #[must_use]
-pub fn is_whole(bytes: &[u8]) -> bool {
+pub fn has_end(bytes: &[u8]) -> bool {
     bytes.windows(4).any(|end| end == b"\r\n\r\n") || bytes.windows(2).any(|end| end == b"\n\n")
 }
 

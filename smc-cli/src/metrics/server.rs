@@ -160,7 +160,8 @@ async fn converse(stream: &mut TcpStream, shared: Shared) -> io::Result<()> {
 async fn request(stream: &mut TcpStream) -> io::Result<Asked> {
     let mut head = Vec::new();
     let mut part = [0; 1024];
-    while !http::is_whole(&head) {
+    let mut is_whole = false;
+    while !is_whole {
         if head.len() >= http::HEAD {
             return Ok(Asked::Refused("431 Request Header Fields Too Large", ""));
         }
@@ -168,7 +169,10 @@ async fn request(stream: &mut TcpStream) -> io::Result<Asked> {
         if length == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
+        // An end may have begun in what was read before.
+        let unseen = head.len().saturating_sub(3);
         head.extend_from_slice(part.get(..length).unwrap_or_default());
+        is_whole = http::has_end(head.get(unseen..).unwrap_or_default());
     }
     Ok(http::asked(&head))
 }
