@@ -13,7 +13,7 @@ use tokio::sync::Mutex;
 use tokio::task::{AbortHandle, spawn_blocking};
 use tokio::time::{interval, sleep, timeout};
 
-use super::http::{self, Asked};
+use super::http::{self, Asked, Request};
 use super::sums::Sums;
 use super::text;
 use crate::cli::MetricsArguments;
@@ -133,18 +133,19 @@ async fn connection(mut stream: TcpStream, shared: Shared) {
 }
 
 async fn converse(stream: &mut TcpStream, shared: Shared) -> io::Result<()> {
-    let asked = match timeout(REQUEST, request(stream)).await {
-        Ok(asked) => asked?,
-        Err(_) => Asked::Refused("408 Request Timeout", ""),
+    let mut head = Vec::new();
+    let request = match timeout(REQUEST, read(stream, &mut head)).await {
+        Ok(request) => request?,
+        Err(_) => Request::refused(&head, "408 Request Timeout"),
     };
     // One at a time reads what processes publish; a connection that is closed waits no more.
-    let answer = match asked {
-        Asked::Metrics { .. } => {
+    let answer = match request.asked {
+        Asked::Metrics => {
             let mut collector = shared.lock_owned().await;
-            let answered = spawn_blocking(move || http::answer(asked, || collector.read()));
+            let answered = spawn_blocking(move || http::answer(request, || collector.read()));
             answered.await.map_err(io::Error::other)?
         }
-        other => http::answer(other, || Err(String::new())),
+        _ => http::answer(request, || Err(String::new())),
     };
     let written = timeout(ANSWER, stream.write_all(answer.as_bytes()));
     written.await.map_err(|_| io::ErrorKind::TimedOut)??;
@@ -157,13 +158,14 @@ async fn converse(stream: &mut TcpStream, shared: Shared) -> io::Result<()> {
     Ok(())
 }
 
-async fn request(stream: &mut TcpStream) -> io::Result<Asked> {
-    let mut head = Vec::new();
+/// Reads the head of a request.
+async fn read(stream: &mut TcpStream, head: &mut Vec<u8>) -> io::Result<Request> {
     let mut part = [0; 1024];
     let mut is_whole = false;
     while !is_whole {
         if head.len() >= http::HEAD {
-            return Ok(Asked::Refused("431 Request Header Fields Too Large", ""));
+            let status = "431 Request Header Fields Too Large";
+            return Ok(Request::refused(head, status));
         }
         let length = stream.read(&mut part).await?;
         if length == 0 {
@@ -174,5 +176,5 @@ async fn request(stream: &mut TcpStream) -> io::Result<Asked> {
         head.extend_from_slice(part.get(..length).unwrap_or_default());
         is_whole = http::has_end(head.get(unseen..).unwrap_or_default());
     }
-    Ok(http::asked(&head))
+    Ok(Request::of(head))
 }

@@ -12,7 +12,7 @@ use serde_json::Value;
 use smc_sockets::SmcStream;
 use smc_view::{Fallback, Side, Statistics};
 use smcx::metrics::counters::Counters;
-use smcx::metrics::http::{self, Asked};
+use smcx::metrics::http::{self, Asked, Request};
 use smcx::metrics::sums::{Levels, Seen, Sums};
 use smcx::metrics::text;
 
@@ -386,15 +386,18 @@ fn what_a_process_counted_stays_when_it_has_ended() {
 
 #[test]
 fn requests_of_any_content_have_an_answer() {
-    let status = |request: &[u8]| http::asked(request);
-    let refused = |request: &[u8]| match http::asked(request) {
+    let status = |request: &[u8]| Request::of(request);
+    let refused = |request: &[u8]| match Request::of(request).asked {
         Asked::Refused(status, _) => status.split(' ').next().unwrap().to_owned(),
         other => panic!("{other:?}"),
     };
-    let body = |body| Asked::Metrics { body };
+    let asked = |asked, body| Request { asked, body };
+    let body = |body| asked(Asked::Metrics, body);
     assert_eq!(status(b"GET /metrics HTTP/1.1\r\n\r\n"), body(true));
     assert_eq!(status(b"HEAD /metrics?x=1 HTTP/1.0\n\n"), body(false));
-    assert_eq!(status(b"GET / HTTP/1.1\r\n\r\n"), Asked::Index);
+    let index = |body| asked(Asked::Index, body);
+    assert_eq!(status(b"GET / HTTP/1.1\r\n\r\n"), index(true));
+    assert_eq!(status(b"HEAD / HTTP/1.1\r\n\r\n"), index(false));
     for (request, code) in [
         (&b"POST /metrics HTTP/1.1\r\n\r\n"[..], "405"),
         (b"GET /metricsx HTTP/1.1\r\n\r\n", "404"),
@@ -411,12 +414,42 @@ fn requests_of_any_content_have_an_answer() {
     }
 }
 
+/// What answers HEAD is what answers GET, without the body.
+#[test]
+fn no_answer_to_head_has_a_body() {
+    let answer = |head: &str, metrics: Result<&'static str, &str>| {
+        let metrics = metrics.map_err(str::to_owned);
+        let answer = http::answer(Request::of(head.as_bytes()), || metrics);
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head.to_owned(), body.to_owned())
+    };
+    for (target, metrics) in [
+        ("/metrics", Ok("# EOF\n")),
+        ("/metrics", Err("why")),
+        ("/", Ok("")),
+        ("/nothing", Ok("")),
+    ] {
+        let (head, body) = answer(&format!("GET {target} HTTP/1.1\r\n\r\n"), metrics);
+        let length = format!("Content-Length: {}\r\n", body.len());
+        assert!(!body.is_empty() && head.contains(&length), "{head}");
+        let of_head = answer(&format!("HEAD {target} HTTP/1.1\r\n\r\n"), metrics);
+        assert_eq!(of_head, (head, String::new()));
+    }
+    // Nor has one to a head that is not whole.
+    let late = Request::refused(b"HEAD /met", "408 Request Timeout");
+    assert!(http::answer(late, || Ok("")).ends_with("\r\n\r\n"));
+}
+
 #[test]
 fn the_server_is_bounded_whoever_asks() {
     let exporter = Exporter::start();
     let code = |answer: &str| answer.split(' ').nth(1).unwrap_or_default().to_owned();
     let (head, text) = exporter.answer(b"HEAD /metrics HTTP/1.1\r\n\r\n");
     assert_eq!((code(&head).as_str(), text.as_str()), ("200", ""));
+    let (head, text) = exporter.answer(b"HEAD / HTTP/1.1\r\n\r\n");
+    assert_eq!((code(&head).as_str(), text.as_str()), ("200", ""));
+    let (head, text) = exporter.answer(b"HEAD /nothing HTTP/1.1\r\n\r\n");
+    assert_eq!((code(&head).as_str(), text.as_str()), ("404", ""));
     let (head, _) = exporter.answer(b"DELETE /metrics HTTP/1.1\r\n\r\n");
     assert_eq!(code(&head), "405");
     assert!(head.contains("\r\nAllow: GET, HEAD"), "{head}");
