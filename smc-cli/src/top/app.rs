@@ -101,9 +101,12 @@ impl App {
     pub fn lines(&self) -> Vec<&Line> {
         let wanted = self.filter.to_lowercase();
         let is_wanted = |line: &&Line| {
+            if wanted.is_empty() {
+                return true;
+            }
             let [local, peer] = &line.ends;
             let fields = [line.mode, local, peer, &line.state, &line.process];
-            wanted.is_empty() || fields.join(" ").to_lowercase().contains(&wanted)
+            fields.join(" ").to_lowercase().contains(&wanted)
         };
         let mut lines: Vec<_> = self.model.lines.iter().filter(is_wanted).collect();
         lines.sort_by(|one, other| {

@@ -79,11 +79,9 @@ fn draw_head(frame: &mut Frame<'_>, app: &App, area: Rect) {
 
 fn draw_connections(frame: &mut Frame<'_>, app: &mut App, area: Rect) {
     let page = usize::from(area.height.saturating_sub(1));
-    let count = app.lines().len();
-    app.page = page;
-    app.offset = app.offset.min(count.saturating_sub(page));
     let lines = app.lines();
-    let rows = lines.iter().skip(app.offset).take(page).map(|line| {
+    let offset = app.offset.min(lines.len().saturating_sub(page));
+    let rows = lines.iter().skip(offset).take(page).map(|line| {
         let [local, peer] = &line.ends;
         let rates = &line.rates;
         let numbers = [rates.sent, rates.received, rates.trips, rates.stalls];
@@ -134,6 +132,7 @@ fn draw_connections(frame: &mut Frame<'_>, app: &mut App, area: Rect) {
     ];
     let header = header.style(bold().add_modifier(Modifier::REVERSED));
     frame.render_widget(Table::new(rows, widths).header(header), area);
+    (app.page, app.offset) = (page, offset);
 }
 
 fn draw_groups(frame: &mut Frame<'_>, app: &App, area: Rect) {
