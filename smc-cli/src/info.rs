@@ -5,8 +5,8 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 
 use serde_json::{Value, json};
+use smc_sockets::Policy;
 use smc_sockets::policy::Transport;
-use smc_sockets::{Policy, SharedMemory};
 
 use crate::cli::InfoArguments;
 use crate::devices::Devices;
@@ -52,7 +52,7 @@ impl Info {
         let found = smc_view::processes()
             .map_err(|error| Failure::Problem(format!("processes cannot be listed: {error}")))?;
         let programs = found.fold((0, 0), |(programs, stacks), found| {
-            (programs + 1, stacks + found.view.read().stacks.len())
+            (programs + 1, stacks + found.view.stacks().len())
         });
         let may = |transport| policy.enabled && policy.transports.contains(&transport);
         let mut roce = Vec::new();
@@ -66,7 +66,7 @@ impl Info {
             }
         }
         // Processes of one host know each other by an EID, which version 1 has not.
-        let is_shared = may(Transport::Ism) && SharedMemory::probe().is_ok();
+        let is_shared = may(Transport::Ism) && devices.shared_memory.usable;
         let is_rdma = may(Transport::Verbs) && cfg!(feature = "rdma");
         let text = |eid: &smc_proto::wire::types::Eid| eid.to_string().trim_end().to_owned();
         Ok(Self {

@@ -193,6 +193,23 @@ impl View {
         (!sentence.is_empty()).then(|| printable(&sentence))
     }
 
+    /// Its stacks.
+    #[must_use]
+    pub fn stacks(&self) -> Vec<StackRecord> {
+        self.stacks_and_hidden().0
+    }
+
+    /// Its stacks, and how many of their rows changed whenever they were read.
+    fn stacks_and_hidden(&self) -> (Vec<StackRecord>, u64) {
+        let layout = &*self.memory;
+        let mut hidden = 0;
+        let used = bound(&layout.head.stacks, STACKS);
+        let stacks = rows(&layout.stacks, used, &mut hidden)
+            .filter_map(|words| StackRecord::decode(&words))
+            .collect();
+        (stacks, hidden)
+    }
+
     /// Reads everything. The process need not do anything for it, and is not kept from anything.
     #[must_use]
     pub fn read(&self) -> Snapshot {
@@ -216,10 +233,10 @@ impl View {
         for (connection, counted) in &connections {
             counted.add_to(connection, &mut ended);
         }
+        let (stacks, missed) = self.stacks_and_hidden();
+        hidden += missed;
         Snapshot {
-            stacks: rows(&layout.stacks, bound(&head.stacks, STACKS), &mut hidden)
-                .filter_map(|words| StackRecord::decode(&words))
-                .collect(),
+            stacks,
             groups: rows(&layout.groups, bound(&head.groups, GROUPS), &mut hidden)
                 .filter_map(|words| GroupRecord::decode(&words))
                 .collect(),

@@ -176,6 +176,7 @@ fn groups_links_stacks_and_sentences_are_read() {
     assert_eq!(read.groups, [GroupRecord { since, ..group }]);
     assert_eq!(read.links, [link]);
     assert_eq!(read.stacks, [stack]);
+    assert_eq!(view.stacks(), [stack]);
     assert_eq!(link.interface.to_string(), "a-name-of-twenty");
     drop(rows);
     let read = view.read();
