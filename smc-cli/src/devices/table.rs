@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 
 use serde_json::{Value, json};
-use smc_view::Technology;
+use smc_view::{Name, Technology};
 
 use super::facts::{Devices, IsmFunction, PortFacts, Rnic};
 use crate::links::group::Group;
@@ -24,7 +24,7 @@ struct Port<'a> {
 }
 
 /// A device on the bus; zeros and empty where it is not on one.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Bus {
     address: String,
     device: u32,
@@ -129,9 +129,9 @@ pub(super) fn object(devices: &Devices, root: &Path, groups: &[Group]) -> Value 
 }
 
 fn ports<'a>(devices: &'a Devices, root: &Path, groups: &[Group]) -> Vec<Port<'a>> {
-    let of = |rnic: &'a Rnic, port: &'a PortFacts| {
+    let of = |rnic: &'a Rnic, (name, bus): (Name, Bus), port: &'a PortFacts| {
         let is_here = |at: &crate::links::group::Link| {
-            at.record.device.to_string() == rnic.name && at.record.port == port.port
+            at.record.device == name && at.record.port == port.port
         };
         let links = groups.iter().flat_map(|group| &group.links);
         // A group whose only usable link is here ends with the port.
@@ -142,19 +142,20 @@ fn ports<'a>(devices: &'a Devices, root: &Path, groups: &[Group]) -> Vec<Port<'a
         Port {
             device: &rnic.name,
             port,
-            bus: Bus::of(
-                &root
-                    .join("class/infiniband")
-                    .join(&rnic.name)
-                    .join("device"),
-            ),
+            bus,
             links: links.filter(|at| is_here(at)).count(),
             critical: groups.iter().any(ends),
         }
     };
-    let all = devices.rnics.iter();
-    all.flat_map(|rnic| rnic.ports.iter().map(move |port| of(rnic, port)))
-        .collect()
+    let mut all = Vec::new();
+    for rnic in &devices.rnics {
+        let path = root.join("class/infiniband").join(&rnic.name);
+        let bus = Bus::of(&path.join("device"));
+        let here = (Name::of(&rnic.name), bus);
+        let ports = rnic.ports.iter();
+        all.extend(ports.map(|port| of(rnic, here.clone(), port)));
+    }
+    all
 }
 
 fn function(of: &IsmFunction, root: &Path) -> Bus {
