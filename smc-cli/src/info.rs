@@ -49,8 +49,7 @@ impl Info {
     fn of(root: &Path, policy: &Policy) -> Result<Self, Failure> {
         let devices = Devices::of(root, policy)
             .map_err(|error| Failure::Problem(format!("devices: {error}")))?;
-        let found = smc_view::processes()
-            .map_err(|error| Failure::Problem(format!("processes cannot be listed: {error}")))?;
+        let found = crate::processes::all()?;
         let programs = found.fold((0, 0), |(programs, stacks), found| {
             (programs + 1, stacks + found.view.stacks().len())
         });

@@ -42,6 +42,8 @@ pub mod output;
 #[doc(hidden)]
 pub mod policy;
 #[cfg(target_os = "linux")]
+mod processes;
+#[cfg(target_os = "linux")]
 #[doc(hidden)]
 pub mod proxy;
 #[doc(hidden)]

@@ -34,8 +34,7 @@ pub fn run(arguments: &LinksArguments, stdout: &mut dyn Write) -> Result<(), Fai
 
 /// The link groups of all processes that this one may look into.
 pub(crate) fn all() -> Result<Vec<Group>, Failure> {
-    let found = smc_view::processes()
-        .map_err(|error| Failure::Problem(format!("processes cannot be listed: {error}")))?;
+    let found = crate::processes::all()?;
     let groups = found.flat_map(|found| {
         let owner = (found.process, found.program.clone());
         group::of(&owner, &found.view.read())

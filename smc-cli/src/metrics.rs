@@ -37,7 +37,6 @@ fn own_user() -> u32 {
 
 /// What the processes that publish have published now.
 fn seen() -> Result<Vec<Seen>, Failure> {
-    let found = smc_view::processes()
-        .map_err(|error| Failure::Problem(format!("processes cannot be listed: {error}")))?;
+    let found = crate::processes::all()?;
     Ok(found.map(|found| Seen::of(&found)).collect())
 }

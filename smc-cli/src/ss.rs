@@ -34,10 +34,8 @@ pub fn run(arguments: &SsArguments, stdout: &mut dyn Write) -> Result<(), Failur
 }
 
 fn show(arguments: &SsArguments, stdout: &mut dyn Write) -> Result<(), Failure> {
-    let rows = ours::rows()
-        .map_err(|error| Failure::Problem(format!("processes cannot be listed: {error}")))?;
     // Without SMC in the kernel there are none of its.
-    let rows = rows.chain(kernel::rows().unwrap_or_default());
+    let rows = ours::rows()?.chain(kernel::rows().unwrap_or_default());
     let rows = rows.filter(|row| is_wanted(arguments, row));
     if arguments.json {
         for row in rows {

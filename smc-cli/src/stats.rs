@@ -16,8 +16,7 @@ use crate::output::Failure;
 /// # Errors
 /// `/proc` or the state cannot be read, the state cannot be written, or the output.
 pub fn run(arguments: &StatsArguments, stdout: &mut dyn Write) -> Result<(), Failure> {
-    let found = smc_view::processes()
-        .map_err(|error| Failure::Problem(format!("processes cannot be listed: {error}")))?;
+    let found = crate::processes::all()?;
     let wanted = |found: &Found| arguments.process.is_none_or(|of| of == found.process);
     let counted = found.filter(wanted).map(|found| {
         let began = found.view.began();

@@ -82,9 +82,7 @@ fn show(
         if now >= next {
             next = now + interval;
             if !app.paused {
-                let found = smc_view::processes().map_err(|error| {
-                    Failure::Problem(format!("processes cannot be listed: {error}"))
-                })?;
+                let found = crate::processes::all()?;
                 app.model.observe(began.elapsed(), found.map(Source::of));
             }
             terminal.draw(|frame| draw::draw(frame, app))?;

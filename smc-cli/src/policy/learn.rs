@@ -26,8 +26,7 @@ pub fn run(arguments: &PolicyLearnArguments, stdout: &mut dyn Write) -> Result<(
     let end = Instant::now() + Duration::from_secs(arguments.seconds);
     let mut observed = Observed::default();
     loop {
-        let found = smc_view::processes()
-            .map_err(|error| Failure::Problem(format!("processes cannot be listed: {error}")))?;
+        let found = crate::processes::all()?;
         let wanted = found.filter(|found| users.contains(&found.user));
         // One process at a time: hostile ones have as many connections as there is room for.
         wanted.for_each(|found| observed.add(&Seen::all(&found)));

@@ -1,22 +1,22 @@
 //! Connections of programs with smc-sockets, of this user or, for root, of all.
 
-use std::io;
 use std::net::Ipv6Addr;
 
-use smc_view::{Connection, Counted, Found, LinkRecord, Role, Technology, processes};
+use smc_view::{Connection, Counted, Found, LinkRecord, Role, Technology};
 
 use super::row::{Cursor, Details, Link, Memory, Mode, Row};
+use crate::output::Failure;
 
 /// All of them, in the order of their processes. One process is looked at after the other: what
 /// many have published takes no more memory than what one has.
-pub(super) fn rows() -> io::Result<impl Iterator<Item = Row>> {
+pub(super) fn rows() -> Result<impl Iterator<Item = Row>, Failure> {
     let rows = |found: Found| {
         let snapshot = found.view.read();
         let connections = snapshot.connections.iter();
         let rows = connections.map(|(at, counted)| row(&found, &snapshot.links, at, counted));
         rows.collect::<Vec<_>>()
     };
-    Ok(processes()?.flat_map(rows))
+    Ok(crate::processes::all()?.flat_map(rows))
 }
 
 fn row(found: &Found, links: &[LinkRecord], at: &Connection, counted: &Counted) -> Row {
