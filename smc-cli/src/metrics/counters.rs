@@ -1,7 +1,7 @@
 //! Counters of one process or of many, which only rise.
 
 use smc_proto::wire::types::DiagnosisCode;
-use smc_view::{KEYS, Side, Statistics, Traffic};
+use smc_view::{Side, Statistics, Traffic};
 
 /// Reasons of fallbacks that have a name, and one for all others.
 const REASONS: usize = DiagnosisCode::ALL.len() + 1;
@@ -9,8 +9,8 @@ const REASONS: usize = DiagnosisCode::ALL.len() + 1;
 /// What is counted, each number by itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Counters {
-    /// SMC-D and SMC-R, in the order of [`KEYS`]; 0 where a key is a level.
-    pub traffic: [[u64; KEYS.len()]; 2],
+    /// SMC-D and SMC-R, by [`KEYS`](smc_view::KEYS); 0 where a key is a level.
+    pub traffic: [Traffic; 2],
     /// TCP connections, as client and as server.
     pub tcp: [u64; 2],
     /// TCP connections by reason, in the order of [`reasons`].
@@ -26,7 +26,7 @@ pub struct Counters {
 impl Default for Counters {
     fn default() -> Self {
         Self {
-            traffic: [[0; KEYS.len()]; 2],
+            traffic: [Traffic::default(); 2],
             tcp: [0; 2],
             fallbacks: [[0; REASONS]; 2],
             handshake_errors: [0; 2],
@@ -47,7 +47,7 @@ impl Counters {
     #[must_use]
     pub fn of(statistics: &Statistics) -> Self {
         let mut counters = Self {
-            traffic: [statistics.smc_d.0, statistics.smc_r.0],
+            traffic: [statistics.smc_d, statistics.smc_r],
             tcp: statistics.tcp,
             handshake_errors: statistics.handshake_errors,
             messages: statistics.messages,
@@ -55,7 +55,7 @@ impl Counters {
             ..Self::default()
         };
         for traffic in &mut counters.traffic {
-            let levels = traffic.iter_mut().enumerate();
+            let levels = traffic.0.iter_mut().enumerate();
             let levels = levels.filter(|(at, _)| Traffic::is_level(*at));
             levels.for_each(|(_, value)| *value = 0);
         }
@@ -91,23 +91,16 @@ impl Counters {
     }
 
     fn each(&mut self, other: &Self, change: impl Fn(&mut u64, u64)) {
-        let pairs = self.numbers().zip(other.values());
-        pairs.for_each(|(number, other)| change(number, other));
+        let mut other = other.clone();
+        let pairs = self.numbers().zip(other.numbers());
+        pairs.for_each(|(number, other)| change(number, *other));
     }
 
     fn numbers(&mut self) -> impl Iterator<Item = &mut u64> {
-        let tables = self.traffic.iter_mut().flatten();
+        let tables = self.traffic.iter_mut().flat_map(|traffic| &mut traffic.0);
         let tables = tables.chain(self.fallbacks.iter_mut().flatten());
         let sides = self.tcp.iter_mut().chain(&mut self.handshake_errors);
         let rest = sides.chain(&mut self.messages);
         tables.chain(rest).chain([&mut self.link_moves])
-    }
-
-    fn values(&self) -> impl Iterator<Item = u64> {
-        let tables = self.traffic.iter().flatten();
-        let tables = tables.chain(self.fallbacks.iter().flatten());
-        let sides = self.tcp.iter().chain(&self.handshake_errors);
-        let rest = sides.chain(&self.messages);
-        tables.chain(rest).chain([&self.link_moves]).copied()
     }
 }

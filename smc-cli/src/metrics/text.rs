@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use smc_view::KEYS;
+use smc_view::Traffic;
 
 use super::counters::{Counters, reasons};
 use super::sums::{Levels, Sums, User};
@@ -97,7 +97,7 @@ const FAMILIES: &[Family] = &[
             by_technology(counters, |tech, traffic| {
                 let samples = versions.iter().map(|(role, version, key)| {
                     let labels = vec![("tech", tech), ("role", *role), ("version", *version)];
-                    ("_total", labels, get(traffic, key))
+                    ("_total", labels, traffic.get(key))
                 });
                 samples.collect()
             })
@@ -139,7 +139,7 @@ const FAMILIES: &[Family] = &[
         help: "Bytes that programs sent and received over SMC.",
         samples: |counters, _| {
             by_direction(counters, "", |traffic, key| {
-                get(traffic, &format!("SMC_{key}_BYTES"))
+                traffic.get(&format!("SMC_{key}_BYTES"))
             })
         },
     },
@@ -150,7 +150,7 @@ const FAMILIES: &[Family] = &[
         help: "Calls that sent and received over SMC.",
         samples: |counters, _| {
             by_direction(counters, "", |traffic, key| {
-                get(traffic, &format!("SMC_{key}_CNT"))
+                traffic.get(&format!("SMC_{key}_CNT"))
             })
         },
     },
@@ -265,14 +265,6 @@ const FAMILIES: &[Family] = &[
     },
 ];
 
-type Traffic = [u64; KEYS.len()];
-
-/// A counter by its key.
-fn get(traffic: &Traffic, key: &str) -> u64 {
-    let at = KEYS.iter().position(|of| *of == key);
-    at.and_then(|at| traffic.get(at)).copied().unwrap_or(0)
-}
-
 fn by_technology(
     counters: &Counters,
     samples: impl Fn(&'static str, &Traffic) -> Vec<Sample>,
@@ -309,7 +301,7 @@ fn places(counters: &Counters, what: &str) -> Vec<Sample> {
     let places = [("local", "CNT"), ("remote", "PEER_CNT")];
     let samples = places.into_iter().flat_map(|(at, key)| {
         by_direction(counters, at, |traffic, direction| {
-            get(traffic, &format!("SMC_INT_{direction}_BUF_{what}_{key}"))
+            traffic.get(&format!("SMC_INT_{direction}_BUF_{what}_{key}"))
         })
     });
     samples.collect()
@@ -321,13 +313,13 @@ fn sizes(tech: &'static str, traffic: &Traffic) -> Vec<Sample> {
         let labels = || vec![("tech", tech), ("dir", dir)];
         let mut sum = 0_u64;
         for (end, class) in CLASSES {
-            sum = sum.saturating_add(get(traffic, &format!("SMC_USR_{key}_BUF_{class}")));
+            sum = sum.saturating_add(traffic.get(&format!("SMC_USR_{key}_BUF_{class}")));
             let mut labels = labels();
             labels.push(("le", end));
             samples.push(("_bucket", labels, sum));
         }
         samples.push(("_count", labels(), sum));
-        samples.push(("_sum", labels(), get(traffic, &format!("SMC_{key}_BYTES"))));
+        samples.push(("_sum", labels(), traffic.get(&format!("SMC_{key}_BYTES"))));
     }
     samples
 }

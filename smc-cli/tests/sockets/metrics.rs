@@ -35,7 +35,7 @@ const SENT: &str = "smc_bytes_total{uid=\"7\",tech=\"smcd\",dir=\"tx\"}";
 fn seen(process: u32, began: u64, sent: u64) -> Seen {
     let mut counters = Counters::default();
     let at = smc_view::KEYS.iter().position(|key| *key == "SMC_TX_BYTES");
-    counters.traffic[0][at.unwrap()] = sent;
+    counters.traffic[0].0[at.unwrap()] = sent;
     Seen {
         process,
         started: 1,
