@@ -10,6 +10,7 @@ use smc_view::Technology;
 
 use crate::cli::LinksArguments;
 use crate::output::Failure;
+use crate::ss::row::gid;
 use group::Group;
 
 /// Shows the link groups.
@@ -53,8 +54,8 @@ fn object(group: &Group) -> Value {
             "interface": at.interface.to_string(),
             "device": at.device.to_string(),
             "port": at.port,
-            "gid": group::gid(at.gid),
-            "peer_gid": group::gid(at.peer_gid),
+            "gid": gid(at.gid),
+            "peer_gid": gid(at.peer_gid),
         })
     });
     let links: Vec<_> = links.collect();

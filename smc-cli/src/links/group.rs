@@ -1,9 +1,10 @@
 //! A link group with its links and what its connections take.
 
 use std::collections::HashMap;
-use std::net::Ipv6Addr;
 
 use smc_view::{GroupRecord, LinkRecord, Role, Snapshot, Technology, state};
+
+use crate::ss::row::{process_name, role_name, technology_name};
 
 /// A link group of a process.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -96,19 +97,23 @@ impl Group {
     /// The technology, as `mode` of `smcx ss` has it.
     #[must_use]
     pub const fn technology(&self) -> &'static str {
-        match self.record.technology {
-            Technology::SmcR => "SMCR",
-            _ => "SMCD",
-        }
+        technology_name(match self.record.technology {
+            Technology::SmcR => Technology::SmcR,
+            _ => Technology::SmcD,
+        })
     }
 
     /// The role of this side.
     #[must_use]
     pub const fn role(&self) -> &'static str {
-        match self.record.role {
-            Role::Server => "SERV",
-            _ => "CLNT",
-        }
+        role_name(matches!(self.record.role, Role::Server))
+    }
+
+    /// The process and its program.
+    #[must_use]
+    pub fn process(&self) -> String {
+        let (process, program) = &self.owner;
+        process_name(*process, program)
     }
 
     /// The kind of a group of SMC-R, by its links: which side has one RNIC for two links.
@@ -139,10 +144,4 @@ impl Link {
             false => "LINK_INACTIVE",
         }
     }
-}
-
-/// A GID in the form of an address.
-#[must_use]
-pub fn gid(of: [u8; 16]) -> String {
-    Ipv6Addr::from(of).to_string()
 }

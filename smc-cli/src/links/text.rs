@@ -5,7 +5,8 @@ use std::io::{self, Write};
 
 use smc_view::Technology;
 
-use super::group::{Group, gid};
+use super::group::Group;
+use crate::ss::row::gid;
 
 /// What the program does not publish.
 const UNKNOWN: &str = "n/a";
@@ -61,7 +62,7 @@ fn table_smcd(groups: &[&Group], out: &mut dyn Write) -> io::Result<()> {
             group.record.vlan,
             group.connections,
             group.record.pnet,
-            process(group)
+            group.process()
         )?;
     }
     Ok(())
@@ -82,7 +83,7 @@ fn table_smcr(groups: &[&Group], out: &mut dyn Write) -> io::Result<()> {
             group.record.vlan,
             group.connections,
             group.record.pnet,
-            process(group)
+            group.process()
         )?;
     }
     Ok(())
@@ -97,7 +98,7 @@ fn blocks(groups: &[&Group], out: &mut dyn Write) -> io::Result<()> {
         let record = &group.record;
         let is_rdma = record.technology == Technology::SmcR;
         writeln!(out, "LG-ID    : {:08x}", group.id())?;
-        writeln!(out, "Process  : {}", process(group))?;
+        writeln!(out, "Process  : {}", group.process())?;
         if is_rdma {
             writeln!(out, "LG-Role  : {}", group.role())?;
             writeln!(out, "LG-Type  : {}", group.kind())?;
@@ -162,12 +163,8 @@ fn links(groups: &[&Group], details: u8, out: &mut dyn Write) -> io::Result<()> 
                 let (own, peer) = (gid(record.gid), gid(record.peer_gid));
                 write!(out, "{own:<40}  {peer:<40}  ")?;
             }
-            writeln!(out, "{}", process(group))?;
+            writeln!(out, "{}", group.process())?;
         }
     }
     Ok(())
-}
-
-fn process(group: &Group) -> String {
-    format!("{}/{}", group.owner.0, group.owner.1)
 }

@@ -1,10 +1,8 @@
 //! Connections of programs with smc-sockets, of this user or, for root, of all.
 
-use std::net::Ipv6Addr;
-
 use smc_view::{Connection, Counted, Found, LinkRecord, Role, Technology};
 
-use super::row::{Cursor, Details, Link, Memory, Mode, Row};
+use super::row::{Cursor, Details, Link, Memory, Mode, Row, gid};
 use crate::output::Failure;
 
 /// All of them, in the order of their processes. One process is looked at after the other: what
@@ -80,6 +78,6 @@ fn link(links: &[LinkRecord], at: &Connection) -> Option<Link> {
         device: link.device.to_string(),
         port: link.port,
         link: link.link,
-        gids: [link.gid, link.peer_gid].map(|gid| Ipv6Addr::from(gid).to_string()),
+        gids: [link.gid, link.peer_gid].map(gid),
     })
 }

@@ -1,10 +1,10 @@
 //! A connection as `smcss` of smc-tools 1.8.5 shows it.
 
 use std::fmt::Write as _;
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
 
 use smc_proto::wire::types::DiagnosisCode;
-use smc_view::state;
+use smc_view::{Technology, state};
 
 /// Room for an address with its port.
 const ADDRESS: usize = 23;
@@ -145,12 +145,41 @@ pub fn state_name(state: u8) -> String {
     name.to_owned()
 }
 
+/// The name of a technology, as `smcss` has it.
+#[must_use]
+pub const fn technology_name(technology: Technology) -> &'static str {
+    match technology {
+        Technology::SmcR => "SMCR",
+        Technology::SmcD => "SMCD",
+        Technology::Tcp => "TCP",
+        Technology::Undecided => "?",
+    }
+}
+
+/// The name of the role of a side of a link group.
+#[must_use]
+pub const fn role_name(is_server: bool) -> &'static str {
+    if is_server { "SERV" } else { "CLNT" }
+}
+
+/// A process by its number and the name of its program.
+#[must_use]
+pub fn process_name(process: u32, program: &str) -> String {
+    format!("{process}/{program}")
+}
+
+/// A GID in the form of an address.
+#[must_use]
+pub fn gid(of: [u8; 16]) -> String {
+    Ipv6Addr::from(of).to_string()
+}
+
 impl Row {
     /// The process and its program, or who else has the socket.
     #[must_use]
     pub fn process(&self) -> String {
         match &self.owner {
-            Some((process, program)) => format!("{process}/{program}"),
+            Some((process, program)) => process_name(*process, program),
             None => "kernel".to_owned(),
         }
     }
@@ -158,12 +187,12 @@ impl Row {
     /// The name of what carries it.
     #[must_use]
     pub const fn mode_name(&self) -> &'static str {
-        match self.mode {
-            Mode::SmcR => "SMCR",
-            Mode::SmcD => "SMCD",
-            Mode::Tcp(..) => "TCP",
-            Mode::Unknown => "?",
-        }
+        technology_name(match self.mode {
+            Mode::SmcR => Technology::SmcR,
+            Mode::SmcD => Technology::SmcD,
+            Mode::Tcp(..) => Technology::Tcp,
+            Mode::Unknown => Technology::Undecided,
+        })
     }
 
     /// The codes of why it is TCP, if it is: of this side, and of the peer if it sent one.
@@ -265,7 +294,7 @@ impl Columns {
             let _ = write!(
                 line,
                 "{:>4} {:<15} {:02x}   {:02x}     {:<40} {} ",
-                if link.is_server { "SERV" } else { "CLNT" },
+                role_name(link.is_server),
                 link.device,
                 link.port,
                 link.link,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use smc_view::{Connection, Counted, Found, Snapshot, Technology, state};
 
 use crate::links::group;
-use crate::ss::row::state_name;
+use crate::ss::row::{process_name, state_name, technology_name};
 
 /// Rates of a link group that are kept.
 pub const HISTORY: usize = 240;
@@ -165,7 +165,7 @@ impl Model {
         for source in sources {
             let source = source.borrow();
             self.processes += 1;
-            let process = format!("{}/{}", source.process, source.program);
+            let process = process_name(source.process, &source.program);
             let mut of_groups: BTreeMap<(u32, u64), f64> = BTreeMap::new();
             for (connection, counted) in &source.snapshot.connections {
                 if connection.state == state::LISTEN || self.lines.len() >= CONNECTIONS {
@@ -213,19 +213,18 @@ impl Model {
     /// Connections over SMC-D, over SMC-R, and over TCP.
     #[must_use]
     pub fn carried(&self) -> [usize; 3] {
-        ["SMCD", "SMCR", "TCP"].map(|mode| self.lines.iter().filter(|at| at.mode == mode).count())
+        let technologies = [Technology::SmcD, Technology::SmcR, Technology::Tcp];
+        technologies.map(|technology| {
+            let mode = technology_name(technology);
+            self.lines.iter().filter(|at| at.mode == mode).count()
+        })
     }
 }
 
 fn line(key: Key, at: &Connection, process: &str, rates: Rates) -> Line {
     Line {
         key,
-        mode: match at.technology {
-            Technology::SmcD => "SMCD",
-            Technology::SmcR => "SMCR",
-            Technology::Tcp => "TCP",
-            Technology::Undecided => "?",
-        },
+        mode: technology_name(at.technology),
         ends: [at.local.to_string(), at.peer.to_string()],
         state: state_name(at.state),
         process: process.to_owned(),
