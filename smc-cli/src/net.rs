@@ -10,9 +10,12 @@ mod stream;
 use std::io::{self, IsTerminal, Write};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
+use std::task::Poll;
 use std::thread;
+use std::time::Duration;
 
 use smc_sockets::{SmcListener, Stack};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::cli::{ConnectArguments, HostPort, ListenArguments};
 use crate::output::{Failure, grouped, reason};
@@ -21,6 +24,37 @@ use keyboard::{Input, Keyboard};
 pub(crate) use means::Means;
 use places::Places;
 use stream::{Listener, Stream};
+
+/// Pause after a connection could not be accepted: descriptors may be given back meanwhile.
+pub(crate) const PAUSE: Duration = Duration::from_millis(50);
+
+/// Signals that end a command which has something to do first.
+pub(crate) struct Signals(Vec<Signal>);
+
+impl Signals {
+    /// Signals of these kinds from now on, which end the process no more.
+    pub(crate) fn of(kinds: &[SignalKind]) -> io::Result<Self> {
+        let signals = kinds.iter().map(|kind| signal(*kind));
+        Ok(Self(signals.collect::<io::Result<_>>()?))
+    }
+
+    /// Interrupts and requests to end.
+    pub(crate) fn to_end() -> io::Result<Self> {
+        Self::of(&[SignalKind::interrupt(), SignalKind::terminate()])
+    }
+
+    /// Waits for one of them.
+    pub(crate) async fn next(&mut self) {
+        std::future::poll_fn(|context| {
+            let mut signals = self.0.iter_mut();
+            match signals.any(|signal| signal.poll_recv(context).is_ready()) {
+                true => Poll::Ready(()),
+                false => Poll::Pending,
+            }
+        })
+        .await;
+    }
+}
 
 /// A connection that has ended.
 struct Ended {

@@ -10,12 +10,11 @@ use std::time::Duration;
 use smc_sockets::policy::Transport as Carrier;
 use smc_sockets::tokio::{SmcListener, SmcStream};
 use smc_sockets::{Policy, Settings, Stack};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::{sleep, timeout};
 
 use crate::cli::{HostPort, ProxyArguments, Transport, canonical};
-use crate::net::problem;
+use crate::net::{PAUSE, Signals, problem};
 use crate::output::{Failure, grouped};
 use crate::policy;
 use carry::{Carried, Limits};
@@ -23,8 +22,6 @@ use totals::Totals;
 
 /// Lines of connections that wait to be written; further ones make connections wait.
 const LINES: usize = 256;
-/// Pause after a connection could not be accepted: descriptors may be given back meanwhile.
-const PAUSE: Duration = Duration::from_millis(50);
 
 /// A connection that was taken, and what became of it.
 struct Passed {
@@ -72,9 +69,7 @@ async fn serve(
     let to = stack(&policy, arguments.to)?;
     let shown = listen.to_string();
     let listener = bind(&from, &listen).map_err(|error| problem(&shown, &error))?;
-    let of_signal = |kind| signal(kind).map_err(|error| problem("proxy", &error));
-    let mut interrupted = of_signal(SignalKind::interrupt())?;
-    let mut terminated = of_signal(SignalKind::terminate())?;
+    let mut signals = Signals::to_end().map_err(|error| problem("proxy", &error))?;
     if arguments.verbose {
         let here = listener.local_addr();
         let here = here.map_err(|error| problem(&shown, &error))?;
@@ -104,8 +99,7 @@ async fn serve(
     loop {
         tokio::select! {
             Some(passed) = passed.recv() => note(&passed),
-            _ = interrupted.recv() => break,
-            _ = terminated.recv() => break,
+            () = signals.next() => break,
         }
     }
     accepting.abort();
@@ -118,8 +112,7 @@ async fn serve(
     let drain = Duration::from_secs(arguments.drain.into());
     let is_drained = tokio::select! {
         drained = timeout(drain, drained) => drained.is_ok(),
-        _ = interrupted.recv() => false,
-        _ = terminated.recv() => false,
+        () = signals.next() => false,
     };
     if !is_drained {
         let _ = end.send(true);

@@ -17,9 +17,10 @@ use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
 use ratatui::crossterm::{cursor, execute};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::SignalKind;
 
 use crate::cli::TopArguments;
+use crate::net::Signals;
 use crate::output::{Failure, Screen};
 use app::{App, Flow};
 use model::Source;
@@ -106,23 +107,17 @@ fn signals() -> io::Result<Arc<AtomicBool>> {
         .enable_all()
         .build()?;
     let ended = Arc::new(AtomicBool::new(false));
-    let (mut interrupted, mut terminated, mut hung_up) = {
+    let mut signals = {
         let _guard = runtime.enter();
-        (
-            signal(SignalKind::interrupt())?,
-            signal(SignalKind::terminate())?,
-            signal(SignalKind::hangup())?,
-        )
+        Signals::of(&[
+            SignalKind::interrupt(),
+            SignalKind::terminate(),
+            SignalKind::hangup(),
+        ])?
     };
     let flag = ended.clone();
     thread::Builder::new().spawn(move || {
-        runtime.block_on(async {
-            tokio::select! {
-                _ = interrupted.recv() => {}
-                _ = terminated.recv() => {}
-                _ = hung_up.recv() => {}
-            }
-        });
+        runtime.block_on(signals.next());
         flag.store(true, Ordering::Relaxed);
     })?;
     Ok(ended)

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Mutex;
 use tokio::task::{AbortHandle, spawn_blocking};
 use tokio::time::{interval, sleep, timeout};
@@ -17,7 +16,7 @@ use super::http::{self, Asked, Request};
 use super::sums::Sums;
 use super::text;
 use crate::cli::MetricsArguments;
-use crate::net::problem;
+use crate::net::{PAUSE, Signals, problem};
 use crate::output::Failure;
 
 /// Most connections at a time; for a further one, the oldest is closed.
@@ -30,8 +29,6 @@ const ANSWER: Duration = Duration::from_secs(10);
 const REST: (Duration, u64) = (Duration::from_secs(1), 1 << 16);
 /// Figures of this age are as good as new ones: requests in a flood share them, and their text.
 const FRESH: Duration = Duration::from_millis(100);
-/// Pause after a connection could not be accepted: descriptors may be given back meanwhile.
-const PAUSE: Duration = Duration::from_millis(50);
 
 /// The sums, when they were made, and their text once it is asked for.
 struct Collector {
@@ -63,9 +60,7 @@ async fn serve(
     arguments: &MetricsArguments,
     stderr: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let of_signal = |kind| signal(kind).map_err(|error| problem("metrics", &error));
-    let mut interrupted = of_signal(SignalKind::interrupt())?;
-    let mut terminated = of_signal(SignalKind::terminate())?;
+    let mut signals = Signals::to_end().map_err(|error| problem("metrics", &error))?;
     let shown = address.to_string();
     let unusable = |error: io::Error| problem(&shown, &error);
     let listener = TcpListener::bind(address).await.map_err(unusable)?;
@@ -83,8 +78,7 @@ async fn serve(
     let mut connections: VecDeque<AbortHandle> = VecDeque::new();
     loop {
         tokio::select! {
-            _ = interrupted.recv() => return Ok(()),
-            _ = terminated.recv() => return Ok(()),
+            () = signals.next() => return Ok(()),
             _ = sample.tick() => {
                 // Otherwise they are being read. Whoever asks gets what is wrong.
                 if let Ok(mut collector) = shared.clone().try_lock_owned() {
