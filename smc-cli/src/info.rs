@@ -155,7 +155,7 @@ fn joined<T: AsRef<str>>(all: &[T]) -> String {
 }
 
 /// The first line of a file of the kernel.
-fn setting(path: &Path) -> Option<String> {
+pub(crate) fn setting(path: &Path) -> Option<String> {
     let mut text = String::new();
     let file = fs::File::open(path).ok()?;
     file.take(SETTING).read_to_string(&mut text).ok()?;

@@ -272,6 +272,13 @@ impl View {
 }
 
 impl Counted {
+    /// Calls that sent, and calls that received, of any size.
+    #[must_use]
+    pub fn calls(&self) -> [u64; 2] {
+        [self.sent_sizes, self.received_sizes]
+            .map(|sizes| sizes.into_iter().fold(0, u64::saturating_add))
+    }
+
     fn of(counters: &Counters) -> Self {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Self {

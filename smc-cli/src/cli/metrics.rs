@@ -4,6 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use clap::Args;
 
+use super::target::number;
+
 /// Arguments of `metrics`.
 #[derive(Args, Debug)]
 pub struct MetricsArguments {
@@ -22,7 +24,7 @@ pub struct MetricsArguments {
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {
-    let port = text.parse().ok().filter(|_| !text.starts_with('+'));
+    let port = number(text).ok();
     let alone = port.map(|port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
     alone.or_else(|| text.parse().ok()).ok_or_else(|| {
         "neither a port nor an address with a port, such as 127.0.0.1:9137 or [::1]:9137".to_owned()

@@ -98,7 +98,8 @@ fn bare(host: &str) -> Result<String, String> {
     Ok(address.to_owned())
 }
 
-fn number(text: &str) -> Result<u16, String> {
+/// A port in digits.
+pub(super) fn number(text: &str) -> Result<u16, String> {
     let digits = !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit());
     let number = text.parse().ok().filter(|_| digits);
     number.ok_or_else(|| format!("\"{text}\" is no port: a number from 0 to 65535 is"))

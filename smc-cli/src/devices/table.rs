@@ -1,7 +1,7 @@
 //! Devices as `smcr device` and `smcd device` of smc-tools 1.8.5 show them with -d.
 
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -9,9 +9,6 @@ use smc_view::{Name, Technology};
 
 use super::facts::{Devices, IsmFunction, PortFacts, Rnic};
 use crate::links::group::Group;
-
-/// Most bytes of an attribute of a device.
-const ATTRIBUTE: u64 = 64;
 
 /// A port of an RNIC.
 #[derive(Debug)]
@@ -189,9 +186,7 @@ impl Bus {
 
 /// A number of the kernel, with or without 0x.
 fn attribute(path: &Path) -> Option<u32> {
-    let mut text = String::new();
-    let file = fs::File::open(path).ok()?;
-    file.take(ATTRIBUTE).read_to_string(&mut text).ok()?;
+    let text = crate::info::setting(path)?;
     let text = text.trim();
     u32::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).ok()
 }

@@ -128,11 +128,10 @@ impl Rates {
 
 impl Before {
     fn of(counted: &Counted) -> Self {
-        let sum = |all: &[u64]| all.iter().copied().fold(0, u64::saturating_add);
         Self {
             sent: counted.sent,
             received: counted.received,
-            calls: [sum(&counted.sent_sizes), sum(&counted.received_sizes)],
+            calls: counted.calls(),
             full: counted.full,
         }
     }

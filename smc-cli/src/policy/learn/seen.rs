@@ -96,9 +96,9 @@ impl Seen {
         };
         let outcome = match at.technology {
             Technology::SmcD | Technology::SmcR => {
-                let sizes = counted.sent_sizes.iter().chain(&counted.received_sizes);
-                let calls = sizes.fold(0, |sum: u64, calls| sum.saturating_add(*calls));
-                Ok((counted.sent.saturating_add(counted.received), calls))
+                let [sends, receives] = counted.calls();
+                let bytes = counted.sent.saturating_add(counted.received);
+                Ok((bytes, sends.saturating_add(receives)))
             }
             Technology::Tcp => {
                 let code = smc_view::deciding_code(at.reason, at.peer_reason);
