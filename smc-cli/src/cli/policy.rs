@@ -22,7 +22,7 @@ pub enum PolicyCommand {
     /// changed. It names the ports of connections of which at least half carried --bytes or
     /// --calls over SMC, and their peers; and it excludes peers with which each attempt ended
     /// at TCP after a handshake. A key of which nothing was seen is left out, and so as by
-    /// default. Programs of this user are looked at, unless --user names others.
+    /// default. Programs of this user count, unless --user names others.
     #[command(after_help = "Examples:\n  \
         smcx policy learn --for 600 > proposal.toml   ten minutes of what this user's programs do\n  \
         smcx policy check proposal.toml               what each line would do\n  \
@@ -33,17 +33,17 @@ pub enum PolicyCommand {
 /// Arguments of `policy learn`.
 #[derive(Args, Debug)]
 pub struct PolicyLearnArguments {
-    /// Look for so long, and not at what there is now alone.
+    /// Take samples for so long, and not what there is now alone.
     #[arg(long = "for", value_name = "SECONDS", default_value_t = 0,
         value_parser = clap::value_parser!(u64).range(0..=604_800))]
     pub seconds: u64,
     /// SMC pays for a connection that carried so many bytes, both ways together.
     #[arg(long, value_name = "BYTES", default_value_t = 65_536)]
     pub bytes: u64,
-    /// And for one with so many calls that sent or received.
+    /// SMC pays for a connection with so many calls, sends and receives together.
     #[arg(long, value_name = "COUNT", default_value_t = 100)]
     pub calls: u64,
-    /// Look at programs of this user, and not at those of one's own; more than once for more.
+    /// Take programs of this user, and not those of one's own; more than once for more.
     #[arg(long, value_name = "UID")]
     pub user: Vec<u32>,
 }

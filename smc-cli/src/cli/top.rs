@@ -5,7 +5,7 @@ use clap::{Args, ValueEnum};
 /// Arguments of `top`.
 #[derive(Args, Debug)]
 pub struct TopArguments {
-    /// Look every SECONDS.
+    /// Take a sample every SECONDS.
     #[arg(short, long, value_name = "SECONDS", default_value_t = 1,
         value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub interval: u64,

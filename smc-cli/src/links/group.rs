@@ -32,8 +32,8 @@ pub struct Link {
     pub connections: u64,
 }
 
-/// The link groups of a process. Each connection and each link is in one of them: a hostile process
-/// may give all its groups the same number, of which the first one counts.
+/// The link groups of a process. A connection and a link are in one of them at most: a hostile
+/// process may give all its groups the same number, of which the first one counts.
 #[must_use]
 pub fn of(owner: &(u32, String), snapshot: &Snapshot) -> Vec<Group> {
     let groups = snapshot.groups.iter().map(|record| Group {

@@ -14,7 +14,7 @@ const UNKNOWN: &str = "n/a";
 /// Writes the groups of SMC-D, those of SMC-R, and the links of these, as far as there are any.
 ///
 /// # Errors
-/// Those of the output.
+/// The output cannot be written.
 pub fn write(groups: &[Group], details: u8, out: &mut dyn Write) -> io::Result<()> {
     let of = |is_rdma: bool| {
         let is = |group: &&Group| (group.record.technology == Technology::SmcR) == is_rdma;

@@ -11,10 +11,10 @@ use crate::cli::PolicyLearnArguments;
 use crate::output::Failure;
 use seen::{Observed, Seen, Threshold};
 
-/// Time between two looks.
+/// Time between two samples.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Looks at programs for a while, and writes the proposal.
+/// Reads what programs do for a while, and writes the proposal.
 ///
 /// # Errors
 /// `/proc` cannot be read, there is nothing to propose, or the output cannot be written.
@@ -44,7 +44,7 @@ pub fn run(arguments: &PolicyLearnArguments, stdout: &mut dyn Write) -> Result<(
     let Some(proposal) = proposal else {
         return Err(Failure::Problem(
             "nothing to propose: no connection over SMC for which it pays, and none that ended \
-             at TCP after a handshake; look longer with --for"
+             at TCP after a handshake; take samples for longer with --for"
                 .to_owned(),
         ));
     };

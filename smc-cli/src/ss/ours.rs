@@ -5,7 +5,7 @@ use smc_view::{Connection, Counted, Found, LinkRecord, Role, Technology};
 use super::row::{Cursor, Details, Link, Memory, Mode, Row, gid};
 use crate::output::Failure;
 
-/// All of them, in the order of their processes. One process is looked at after the other: what
+/// All of them, in the order of their processes. One process is read after the other: what
 /// many have published takes no more memory than what one has.
 pub(super) fn rows() -> Result<impl Iterator<Item = Row>, Failure> {
     let rows = |found: Found| {

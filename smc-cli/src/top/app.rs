@@ -13,9 +13,9 @@ const FILTER: usize = 64;
 /// What is to be done behind a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Flow {
-    /// It goes on.
+    /// The screen stays.
     On,
-    /// It ends.
+    /// The command ends.
     End,
 }
 
@@ -36,7 +36,7 @@ pub struct App {
     pub filter: String,
     /// Whether the filter is being typed.
     pub is_typing: bool,
-    /// Whether nothing new is looked at.
+    /// Whether nothing new is read.
     pub paused: bool,
     /// Whether there may be colours.
     pub colours: bool,

@@ -1,4 +1,4 @@
-//! What connections and link groups do, from one look at programs to the next.
+//! What connections and link groups do, from one sample of programs to the next.
 
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, VecDeque};
@@ -76,11 +76,11 @@ pub struct GroupLine {
     pub links: [usize; 2],
     /// Bytes a second, both ways.
     pub rate: f64,
-    /// That at each look, the last one at the end.
+    /// The rates at each sample, the last one at the end.
     pub history: VecDeque<u64>,
 }
 
-/// What was counted at the look before.
+/// What was counted at the sample before.
 #[derive(Clone, Copy, Default)]
 struct Before {
     sent: u64,
@@ -89,7 +89,7 @@ struct Before {
     full: u64,
 }
 
-/// What there is at the last look, and what that takes from the one before.
+/// What there is at the last sample, and what that takes from the one before.
 #[derive(Default)]
 pub struct Model {
     /// Connections.
@@ -150,7 +150,7 @@ impl Source {
 }
 
 impl Model {
-    /// Takes in what there is, at a time since the first look; each process as it is read.
+    /// Takes in what there is, at a time since the first sample; each process as it is read.
     pub fn observe<S: Borrow<Source>>(
         &mut self,
         at: Duration,

@@ -1,4 +1,4 @@
-//! `smcx top`: rates from one look to the next, keys, the screen, and a terminal that is left as
+//! `smcx top`: rates from one sample to the next, keys, the screen, and a terminal that is left as
 //! it was.
 
 use std::fs::File;

@@ -52,13 +52,13 @@ pub struct Observed {
 /// Connections of one kind.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Tally {
-    /// Those for which SMC pays.
+    /// Connections for which SMC pays.
     pub paying: u64,
     /// Others over SMC.
     pub idle: u64,
     /// Bytes over SMC.
     pub bytes: u64,
-    /// Those over TCP, by code.
+    /// Connections over TCP, by code.
     pub tcp: BTreeMap<DiagnosisCode, u64>,
 }
 
