@@ -1,34 +1,21 @@
 //! Tests of what is published and read.
 
-use std::fs;
 use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::sync::Mutex;
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::layout::{CONNECTIONS, NAME};
+use crate::layout::CONNECTIONS;
 
 mod hostile;
 
-/// A publisher of its own for each test: which of the files of this process is its.
+/// A publisher of its own for each test, and what is read of it.
 fn publisher() -> (&'static Publisher, View) {
-    static ALONE: Mutex<()> = Mutex::new(());
-    let _alone = ALONE.lock().unwrap();
-    let before = files();
     let (file, publisher) = Publisher::start().unwrap();
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     std::mem::forget(file);
-    let new = files().into_iter().find(|path| !before.contains(path));
-    (publisher, View::open(&new.unwrap()).unwrap())
-}
-
-fn files() -> Vec<PathBuf> {
-    let entries = fs::read_dir("/proc/self/fd").unwrap().flatten();
-    let paths = entries.map(|entry| entry.path());
-    let ours =
-        |path: &PathBuf| fs::read_link(path).is_ok_and(|at| at.to_string_lossy().contains(NAME));
-    paths.filter(ours).collect()
+    (publisher, View::open(path.as_ref()).unwrap())
 }
 
 fn at(address: &str) -> SocketAddr {
