@@ -1,0 +1,280 @@
+//! Connections that are being made: until it is decided what carries them.
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::net::sockopt;
+use smc_sockets::{Accepting, Connecting, EventLoop, SmcStream};
+
+use super::{Conn, Phase, borrowed, lock, low_water, poll_one, replace, set_mode};
+use crate::library::{config, defaults, errno, report, stats, table};
+
+/// How long a connection that is being made is polled for at a time.
+pub(crate) const SLICE: Duration = Duration::from_millis(50);
+
+/// How a connection comes about.
+pub(super) enum Pending {
+    /// A connection that this side began.
+    Connect(Box<Connecting>),
+    /// The other side has; this one begins when it is first used.
+    Accept(Box<Accepting>),
+}
+
+impl Pending {
+    pub(super) fn finish(&self) -> io::Result<SmcStream> {
+        match self {
+            Self::Connect(connecting) => connecting.finish(),
+            Self::Accept(accepting) => accepting.finish(),
+        }
+    }
+
+    pub(super) fn pollable(&self) -> i32 {
+        match self {
+            Self::Connect(connecting) => connecting.as_raw_fd(),
+            Self::Accept(accepting) => accepting.as_raw_fd(),
+        }
+    }
+}
+
+impl Conn {
+    /// What connect(2) returns for a connection that SMC carries: success once, as the kernel does
+    /// for a connection that was made meanwhile.
+    pub(crate) fn connected(&self) -> Result<(), Errno> {
+        match self.is_known.swap(true, Ordering::Relaxed) {
+            false => Ok(()),
+            true => Err(Errno::ISCONN),
+        }
+    }
+
+    /// Before another program takes this process over: one that nothing was begun of goes on as
+    /// TCP, also here if there is no such program.
+    pub(crate) fn give_up(&self) {
+        let Some(mut pending) = self.lock(&self.pending) else {
+            return;
+        };
+        match pending.take() {
+            Some(Pending::Accept(accepting)) => match accepting.give_up() {
+                Ok(_) => {
+                    self.pollable.store(-1, Ordering::Relaxed);
+                    self.set_phase(Phase::Plain);
+                    drop(pending);
+                    self.leave_table();
+                }
+                Err(begun) => *pending = Some(Pending::Accept(Box::new(begun))),
+            },
+            other => *pending = other,
+        }
+    }
+
+    /// The descriptor to be polled while it is pending: readable when [`Self::advance`] goes on.
+    pub(crate) fn pollable(&self) -> Option<i32> {
+        if self.phase() != Phase::Pending {
+            return None;
+        }
+        let fd = self.pollable.load(Ordering::Relaxed);
+        if fd >= 0 && !self.is_inherited() {
+            return Some(fd);
+        }
+        let pending = self.lock(&self.pending)?;
+        let fd = config::inside(|| pending.as_ref().map(Pending::pollable))?;
+        self.pollable.store(fd, Ordering::Relaxed);
+        Some(fd)
+    }
+
+    /// Has a loop list it under a token when [`Self::advance`] goes on; false if it has to be polled
+    /// for that.
+    pub(crate) fn watch(&self, events: &EventLoop, token: usize) -> bool {
+        let Some(pending) = self.lock(&self.pending) else {
+            return false;
+        };
+        let watched = config::inside(|| match pending.as_ref()? {
+            Pending::Connect(connecting) => events.register_connecting(connecting, token).ok(),
+            Pending::Accept(accepting) => {
+                events.register_accepting(accepting, token).ok()?;
+                Some(true)
+            }
+        });
+        watched.unwrap_or(false)
+    }
+
+    /// Has a loop list it no more.
+    pub(crate) fn unwatch(&self, events: &EventLoop) {
+        let Some(pending) = self.lock(&self.pending) else {
+            return;
+        };
+        config::inside(|| match pending.as_ref() {
+            Some(Pending::Connect(connecting)) => events.deregister_connecting(connecting),
+            Some(Pending::Accept(accepting)) => events.deregister_accepting(accepting),
+            None => {}
+        });
+    }
+
+    /// Goes on with a connection that is being made.
+    pub(crate) fn advance(self: &Arc<Self>) -> Phase {
+        let phase = self.phase();
+        if phase != Phase::Pending {
+            return phase;
+        }
+        let Some(mut pending) = self.lock(&self.pending) else {
+            // The parent decides; what SMC may carry there does not go on here.
+            self.set_phase(Phase::Smc);
+            return Phase::Smc;
+        };
+        let Some(begun) = pending.as_ref() else {
+            return self.phase();
+        };
+        // A child goes on with one that its parent has accepted and not begun. Other threads of
+        // it wait from now on.
+        self.pid.store(config::pid(), Ordering::Relaxed);
+        let finished = config::inside(|| begun.finish());
+        match finished {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Phase::Pending,
+            Err(error) => {
+                self.error
+                    .store(errno::of(&error).raw_os_error(), Ordering::Relaxed);
+                // The program may try again: the mode is its own.
+                self.restore_mode();
+                self.pollable.store(-1, Ordering::Relaxed);
+                self.set_phase(Phase::Failed);
+            }
+            Ok(stream) => {
+                self.pollable.store(-1, Ordering::Relaxed);
+                self.decided(stream);
+            }
+        }
+        *pending = None;
+        drop(pending);
+        match self.phase() {
+            Phase::Plain => self.leave_table(),
+            _ => self.notify_sets(),
+        }
+        self.phase()
+    }
+
+    /// Waits until it is decided what carries the connection.
+    pub(crate) fn wait_decided(self: &Arc<Self>, until: Option<Instant>) -> Result<Phase, Errno> {
+        loop {
+            let phase = self.advance();
+            let Some(fd) = self.pollable().filter(|_| phase == Phase::Pending) else {
+                return Ok(self.phase());
+            };
+            if smc_sockets::interrupts::are_due() {
+                return Err(Errno::INTR);
+            }
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return Err(Errno::INPROGRESS);
+            }
+            // Another thread may go on with it meanwhile, and close what is polled here.
+            poll_one(fd, Some(left.map_or(SLICE, |left| left.min(SLICE))))?;
+        }
+    }
+
+    /// The mode of the TCP socket is the engine's while that decides.
+    pub(super) fn restore_mode(&self) {
+        // A socket that connects does not block.
+        if !self.accepted && self.is_nonblocking() {
+            return;
+        }
+        if let Some(fd) = lock(&self.fds).first() {
+            set_mode(*fd, self.is_nonblocking());
+        }
+    }
+
+    /// Sets what carries the connection. Callers notify the sets then, without the lock.
+    pub(super) fn decided(&self, stream: SmcStream) {
+        stats::decided(stream.carrier());
+        report::decided(stream.carrier(), self.accepted);
+        let phase = if stream.carrier().is_smc() {
+            self.restore_mode();
+            self.take_over(&stream);
+            Phase::Smc
+        } else {
+            self.replace_tcp(&stream);
+            self.restore_mode();
+            match stream.is_plain_tcp() {
+                true => return self.set_phase(Phase::Plain),
+                false => Phase::Opening,
+            }
+        };
+        let _ = self.stream.set(stream);
+        self.set_phase(phase);
+    }
+
+    /// What the program has set holds for the stream.
+    pub(super) fn take_over(&self, stream: &SmcStream) {
+        let tcp = stream.tcp();
+        let _ = stream.set_nonblocking(self.is_nonblocking());
+        stream.set_interruptible(true);
+        if defaults::all_have() {
+            return;
+        }
+        self.set_low_water(low_water(tcp.as_raw_fd()));
+        for timeout in [sockopt::Timeout::Recv, sockopt::Timeout::Send] {
+            if let Ok(Some(time)) = sockopt::socket_timeout(tcp, timeout) {
+                let _ = match timeout {
+                    sockopt::Timeout::Recv => stream.set_read_timeout(Some(time)),
+                    sockopt::Timeout::Send => stream.set_write_timeout(Some(time)),
+                };
+            }
+        }
+        if let Ok(Some(time)) = sockopt::socket_linger(tcp) {
+            let _ = sockopt::set_socket_linger(tcp, None);
+            let _ = stream.set_linger(Some(time));
+        }
+        if sockopt::socket_oobinline(tcp) == Ok(true) {
+            let _ = stream.set_urgent_inline(true);
+        }
+    }
+
+    /// A server that did not understand was connected to once more, by another socket.
+    pub(super) fn replace_tcp(&self, stream: &SmcStream) {
+        for fd in lock(&self.fds).iter() {
+            let own = borrowed(*fd);
+            let is_same = match (
+                sockopt::socket_cookie(own),
+                sockopt::socket_cookie(stream.tcp()),
+            ) {
+                (Ok(own), Ok(other)) => own == other,
+                _ => true,
+            };
+            if !is_same {
+                replace(*fd, stream.tcp().as_raw_fd());
+            }
+        }
+    }
+
+    /// The kernel serves all its descriptors from now on.
+    pub(super) fn leave_table(&self) {
+        self.notify_sets();
+        for fd in std::mem::take(&mut *lock(&self.fds)) {
+            let is_own = |conn: Arc<Self>| std::ptr::eq(&*conn, self);
+            if table::conn(fd).is_some_and(is_own) {
+                table::take(fd);
+            }
+        }
+    }
+
+    /// Sets in which it is registered go on as its phase says.
+    pub(super) fn notify_sets(&self) {
+        let sets = lock(&self.registered).clone();
+        for (set, token) in sets {
+            if let Some(set) = set.upgrade() {
+                set.decided(token, self.id);
+            }
+        }
+    }
+
+    /// Whether the TCP connection has nothing of CLC before the application's bytes any more.
+    pub(super) fn after_opening(&self) {
+        if self.phase() == Phase::Opening && self.stream.get().is_some_and(SmcStream::is_plain_tcp)
+        {
+            self.set_phase(Phase::Plain);
+            self.leave_table();
+        }
+    }
+}
