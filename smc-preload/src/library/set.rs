@@ -13,24 +13,24 @@
 //! descriptor, and those of the other ones, are in the kernel's set under numbers that begin with
 //! random bits: their events are taken out before the program sees any.
 
+mod kernel;
 mod registered;
+mod state;
 
-use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use libc::{EPOLLERR, EPOLLHUP, epoll_event, sigset_t};
-use rustix::event::EventfdFlags;
 use rustix::io::Errno;
-use smc_sockets::{EventLoop, Ready, Wait, descriptors};
-use std::os::fd::{AsRawFd, OwnedFd};
 
-use registered::Registered;
-
+use super::config;
 use super::conn::{Conn, Phase, lock};
-use super::poll::{SIGNALS, number};
 use super::table::{self, Object, Registration};
-use super::{cancel, config, hidden, real, report};
+
+pub(crate) use kernel::kernel_ctl;
+
+use kernel::kernel_wait;
+use state::State;
 
 /// Turns with events of connections after which the kernel is asked as well.
 const TURNS: u32 = 10;
@@ -68,36 +68,6 @@ pub(crate) struct Set {
     id: u64,
     state: Mutex<State>,
     pid: i32,
-}
-
-#[derive(Default)]
-struct State {
-    /// Descriptors of the program that refer to the set.
-    fds: Vec<i32>,
-    events: Option<EventLoop>,
-    /// Raised when another thread has to take a turn.
-    kick: Option<OwnedFd>,
-    kicked: bool,
-    registered: Vec<Option<Registered>>,
-    free: Vec<usize>,
-    /// The registration of a descriptor.
-    by_fd: Vec<u32>,
-    count: usize,
-    /// Registrations that may have events.
-    active: VecDeque<usize>,
-    ready: Vec<Ready>,
-    /// Registrations whose connections are being made and go on.
-    going_on: Vec<(usize, Arc<Conn>)>,
-    turns: u32,
-    /// Threads that sleep in the kernel's set.
-    sleepers: usize,
-    /// Something else polls the set: another set, or poll(2).
-    is_polled: bool,
-    /// A connection may be in the set under several descriptors.
-    has_duplicates: bool,
-    /// Threads may wait in the kernel's set that began before the set had connections: no other
-    /// ones begin.
-    has_early_waiters: bool,
 }
 
 impl Set {
@@ -451,278 +421,6 @@ fn end(time: Option<Duration>) -> Option<Instant> {
     time.and_then(|time| Instant::now().checked_add(time))
 }
 
-impl State {
-    fn activate(&mut self, token: usize) {
-        if let Some(at) = self.at(token)
-            && !std::mem::replace(&mut at.is_active, true)
-        {
-            self.active.push_back(token);
-            self.kick_sleeper();
-        }
-    }
-
-    /// Another thread that sleeps has to take a turn.
-    fn kick_sleeper(&mut self) {
-        if !self.has_waiters() || self.kicked {
-            return;
-        }
-        if self.kick.is_none() {
-            self.kick = self.new_kick();
-        }
-        if let Some(kick) = &self.kick {
-            descriptors::raise(kick);
-            self.kicked = true;
-        }
-    }
-
-    /// Whether anything waits for the kernel's set: a thread, one that began before the set had
-    /// connections, or another set.
-    fn has_waiters(&mut self) -> bool {
-        if self.has_early_waiters {
-            self.has_early_waiters = self.fds.iter().any(|fd| table::waiters(*fd) > 0);
-        }
-        self.sleepers > 0 || self.is_polled || self.has_early_waiters
-    }
-
-    fn new_kick(&self) -> Option<OwnedFd> {
-        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        let kick = hidden::keep(|| rustix::event::eventfd(0, flags)).ok()?;
-        let event = epoll_event {
-            events: libc::EPOLLIN.cast_unsigned(),
-            u64: key() | LOOP,
-        };
-        let epoll = *self.fds.first()?;
-        kernel_ctl(epoll, libc::EPOLL_CTL_ADD, kick.as_raw_fd(), Some(event)).ok()?;
-        Some(kick)
-    }
-
-    /// Follows what has become of the connection of a registration.
-    fn follow(&mut self, token: usize) {
-        let Some(at) = self.at(token) else {
-            return;
-        };
-        let (conn, fd) = (at.conn.clone(), at.fd);
-        match conn.phase() {
-            Phase::Pending => self.begin_pending(token, fd, &conn),
-            Phase::Failed => {
-                self.end_pending(token);
-                self.has_news(token);
-            }
-            Phase::Smc => {
-                self.end_pending(token);
-                self.drive(token, &conn);
-                self.has_news(token);
-            }
-            Phase::Opening | Phase::Plain => {
-                let Some(at) = self.remove(token) else {
-                    return;
-                };
-                let event = epoll_event {
-                    events: at.events & !ALWAYS,
-                    u64: at.data,
-                };
-                let epoll = self.fds.first().copied().filter(|_| at.is_in);
-                if let Some(epoll) = epoll
-                    && kernel_ctl(epoll, libc::EPOLL_CTL_ADD, at.fd, Some(event)).is_ok()
-                {
-                    let (set, events, data) = (epoll, event.events, event.u64);
-                    table::added(at.fd, Registration { set, events, data });
-                }
-            }
-        }
-    }
-
-    fn has_news(&mut self, token: usize) {
-        if let Some(at) = self.at(token) {
-            at.has_news = true;
-        }
-        self.activate(token);
-    }
-
-    /// The loop lists a connection once: it is in the set under several descriptors.
-    #[cold]
-    fn activate_duplicates(&mut self, token: usize) {
-        let Some(conn) = self.at(token).map(|at| at.conn.clone()) else {
-            return;
-        };
-        for (token, at) in self.registered.iter_mut().enumerate() {
-            if let Some(at) = at.as_mut().filter(|at| Arc::ptr_eq(&at.conn, &conn)) {
-                at.has_news = true;
-                if !std::mem::replace(&mut at.is_active, true) {
-                    self.active.push_back(token);
-                }
-            }
-        }
-    }
-
-    /// Has the loop list a connection.
-    fn drive(&mut self, token: usize, conn: &Arc<Conn>) {
-        let Some(stream) = conn.smc() else {
-            return;
-        };
-        self.make_loop();
-        let driven = self.events.as_ref().is_some_and(|events| {
-            let registered = events.register(stream, token);
-            registered.is_ok()
-        });
-        if !driven {
-            report::refuse("no descriptor is left to wait for SMC connections");
-        }
-        if let Some(at) = self.at(token) {
-            at.is_driven = driven;
-        }
-    }
-
-    fn make_loop(&mut self) {
-        if self.events.is_none() {
-            self.events = self.new_loop();
-        }
-    }
-
-    fn new_loop(&self) -> Option<EventLoop> {
-        let events = EventLoop::new(config::stack()?).ok()?;
-        let event = epoll_event {
-            events: libc::EPOLLIN.cast_unsigned(),
-            u64: key() | LOOP,
-        };
-        let epoll = *self.fds.first()?;
-        kernel_ctl(epoll, libc::EPOLL_CTL_ADD, events.as_raw_fd(), Some(event)).ok()?;
-        Some(events)
-    }
-
-    /// Has the loop, or the kernel's set, report when a connection that is being made goes on.
-    fn begin_pending(&mut self, token: usize, fd: i32, conn: &Conn) {
-        self.make_loop();
-        let events = self.events.as_ref();
-        let is_awaited = events.is_some_and(|events| conn.watch(events, token));
-        let Some(at) = self.at(token) else {
-            return;
-        };
-        at.is_awaited = is_awaited;
-        if is_awaited || at.is_pending {
-            return;
-        }
-        if conn.phase() != Phase::Pending {
-            return self.follow(token);
-        }
-        let (Some(polled), Some(epoll)) = (conn.pollable(), self.fds.first().copied()) else {
-            return;
-        };
-        let event = epoll_event {
-            events: libc::EPOLLIN.cast_unsigned(),
-            u64: key() | u64::from(fd.cast_unsigned()) & LOW,
-        };
-        let added = kernel_ctl(epoll, libc::EPOLL_CTL_ADD, polled, Some(event));
-        if let Some(at) = self.at(token) {
-            at.is_pending = added.is_ok();
-        }
-        if conn.phase() != Phase::Pending {
-            // It was decided meanwhile.
-            let _ = kernel_ctl(epoll, libc::EPOLL_CTL_DEL, polled, None);
-            self.follow(token);
-        }
-    }
-
-    /// What was polled is closed, or is not to be polled here any more.
-    fn end_pending(&mut self, token: usize) {
-        let epoll = self.fds.first().copied();
-        let Some(at) = self.at(token) else {
-            return;
-        };
-        let was_awaited = std::mem::replace(&mut at.is_awaited, false);
-        let was_pending = std::mem::replace(&mut at.is_pending, false);
-        if !was_awaited && !was_pending {
-            return;
-        }
-        let conn = at.conn.clone();
-        if let Some(events) = self.events.as_ref().filter(|_| was_awaited) {
-            conn.unwatch(events);
-        }
-        if let (Some(epoll), Some(polled)) = (epoll, conn.pollable().filter(|_| was_pending)) {
-            let _ = kernel_ctl(epoll, libc::EPOLL_CTL_DEL, polled, None);
-        }
-    }
-
-    /// Polls the peers, and lists events of connections: how many.
-    fn collect(&mut self, into: &mut [epoll_event]) -> usize {
-        if let Some(kick) = self.kick.as_ref().filter(|_| self.kicked) {
-            let _ = rustix::io::read(kick, &mut [0_u8; 8]);
-            self.kicked = false;
-        }
-        if let Some(events) = &mut self.events {
-            let mut ready = std::mem::take(&mut self.ready);
-            let _ = events.drive(&mut ready);
-            for ready in ready.drain(..) {
-                if self.has_duplicates {
-                    self.activate_duplicates(ready.token);
-                }
-                if let Some(Some(at)) = self.registered.get_mut(ready.token) {
-                    if at.is_awaited {
-                        self.going_on.push((ready.token, at.conn.clone()));
-                        continue;
-                    }
-                    at.has_news = true;
-                    if !std::mem::replace(&mut at.is_active, true) {
-                        self.active.push_back(ready.token);
-                    }
-                }
-            }
-            self.ready = ready;
-        }
-        let mut found = 0;
-        for _ in 0..self.active.len() {
-            let Some(place) = into.get_mut(found) else {
-                break;
-            };
-            let Some(token) = self.active.pop_front() else {
-                break;
-            };
-            let Some(Some(at)) = self.registered.get_mut(token) else {
-                continue;
-            };
-            at.is_active = false;
-            if let Some(event) = at.report() {
-                *place = event;
-                found += 1;
-                if at.is_level() {
-                    at.is_active = true;
-                    self.active.push_back(token);
-                }
-            }
-        }
-        found
-    }
-
-    /// Whether the thread is to sleep; the loop wakes it then.
-    fn sleeps(&mut self) -> bool {
-        match &mut self.events {
-            Some(events) => events.wait().is_ok_and(|wait| wait == Wait::Sleep),
-            None => true,
-        }
-    }
-
-    fn leave_if(&mut self, leaves: bool) {
-        if leaves {
-            self.leave();
-        }
-    }
-
-    /// A thread goes on with something else: those that sleep in the kernel's set, or poll it,
-    /// are woken by what comes.
-    fn leave(&mut self) {
-        if !self.has_waiters() {
-            return;
-        }
-        let parked = match &mut self.events {
-            Some(events) => events.hand_over().is_ok_and(|wait| wait == Wait::Sleep),
-            None => true,
-        };
-        if !parked || !self.active.is_empty() || !self.going_on.is_empty() {
-            self.kick_sleeper();
-        }
-    }
-}
-
 /// Registers descriptors as the program asks: `None` if the kernel does it.
 pub(crate) fn control(
     epoll: i32,
@@ -765,62 +463,6 @@ pub(crate) fn control(
         _ => return None,
     };
     Some(done)
-}
-
-/// epoll_ctl(2) of the kernel.
-#[allow(unsafe_code)]
-pub(crate) fn kernel_ctl(
-    epoll: i32,
-    operation: i32,
-    fd: i32,
-    event: Option<epoll_event>,
-) -> Result<(), Errno> {
-    let mut event = event;
-    let event = event
-        .as_mut()
-        .map_or(std::ptr::null_mut(), std::ptr::from_mut);
-    // SAFETY: the event is null or valid for the call.
-    result(unsafe { real::epoll_ctl(epoll, operation, fd, event) }).map(drop)
-}
-
-/// epoll_pwait2(2) of the kernel, or where that is missing epoll_pwait(2).
-#[allow(unsafe_code)]
-fn kernel_wait(
-    epoll: i32,
-    into: &mut [epoll_event],
-    time: Option<Duration>,
-    mask: Option<&sigset_t>,
-) -> Result<usize, Errno> {
-    let count = i32::try_from(into.len()).unwrap_or(i32::MAX);
-    let millis = time.map_or(-1, |time| {
-        let up = time + Duration::from_nanos(999_999);
-        i32::try_from(up.as_millis()).unwrap_or(i32::MAX)
-    });
-    let mask = mask.map_or(std::ptr::null(), std::ptr::from_ref);
-    let into = into.as_mut_ptr();
-    // Not by libc's function, which is a cancellation point.
-    // SAFETY: the events are valid for so many, the mask is null or valid.
-    let woken = cancel::sleep(|| unsafe {
-        let (set, mask) = (epoll.into(), number(mask));
-        real::syscall(
-            libc::SYS_epoll_pwait,
-            set,
-            number(into),
-            count.into(),
-            millis.into(),
-            mask,
-            SIGNALS,
-        )
-    });
-    let woken = woken.ok_or(Errno::INTR)?;
-    result(i32::try_from(woken).unwrap_or(-1))
-}
-
-fn result(returned: i32) -> Result<usize, Errno> {
-    usize::try_from(returned).map_err(|_| {
-        let error = std::io::Error::last_os_error();
-        Errno::from_raw_os_error(error.raw_os_error().unwrap_or(libc::EIO))
-    })
 }
 
 #[cfg(test)]
