@@ -72,8 +72,8 @@ impl<T: Atomics> Memory<T> {
     /// Opens the memory file that a path names.
     ///
     /// Another user may choose what the path leads to, and change that at any moment. A device, a
-    /// FIFO or a file of any other kind is therefore not opened: what the path leads to is looked
-    /// at first, and then opened itself, not what the path leads to by then.
+    /// FIFO or a file of any other kind is therefore not opened: the file is found and examined
+    /// first, and then that file is opened, not what the path leads to by then.
     ///
     /// # Errors
     /// The file cannot be opened or mapped, or is not one of this kind: a memory file with a

@@ -459,7 +459,7 @@ fn the_server_is_bounded_whoever_asks() {
     stream.write_all(&[b'a'; 9000]).unwrap();
     assert_eq!(code(&answer(&mut stream).0), "431");
 
-    // Those that send nothing, or half a request, more than there are places: they keep nobody
+    // Those that send nothing, or half a request, more than there are places: they keep no one
     // out, and the oldest are closed for further ones.
     let silent: Vec<_> = (0..200).map(|_| exporter.connect()).collect();
     for mut at in &silent {

@@ -78,7 +78,7 @@ fn source(process: u32, program: &str, connections: Vec<(Connection, Counted)>) 
     }
 }
 
-/// Three programs that were looked at twice, two seconds between.
+/// Three programs that were read twice, two seconds apart.
 fn app() -> App {
     let mut app = App::default();
     let look = |factor: u64| {
