@@ -93,14 +93,16 @@ impl Attempt {
             let kind = io::ErrorKind::ConnectionReset;
             return Err(io::Error::new(kind, reason.to_string()));
         }
-        if waiting.next > now {
+        // What calls has its own times, and is looked at whenever it has sent something.
+        let is_called = waiting.call.is_some();
+        if waiting.next > now && !is_called {
             let until = waiting.next;
             drop(state);
             self.stage = Stage::Announced(socket, conn, Some(waiting));
             return Ok(Some(Step::Wait(Some(until))));
         }
         let answers = std::mem::replace(&mut waiting.answers, state.answers());
-        if answers != waiting.answers && now < waiting.began + BUSY {
+        if answers != waiting.answers && now < waiting.began + BUSY && !is_called {
             // The server accepts one after the other.
             drop(state);
             let until = now + ASK;

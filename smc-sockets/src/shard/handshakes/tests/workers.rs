@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use smc_proto::wire::types::DiagnosisCode;
 
@@ -20,8 +20,12 @@ struct Server {
 
 impl Server {
     fn new(client: Stack, met: usize) -> Self {
+        Self::with(client, met, 2)
+    }
+
+    fn with(client: Stack, met: usize, workers: usize) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let workers = vec![stack(), stack()];
+        let workers: Vec<_> = std::iter::repeat_with(stack).take(workers).collect();
         workers[0].announce_listener(&listener).unwrap();
         let server = Self {
             workers,
@@ -80,6 +84,25 @@ fn workers_that_were_met_are_not_called_again_and_another_one_calls() {
     }
     assert_eq!(server.answers(), 601);
     assert!(server.client.shard().lock().handshakes.is_empty());
+}
+
+/// The client proposes when the worker's channel is made, and not only at the end of the time that
+/// it may take, which is a second.
+//= SHM-080 test
+#[test]
+fn a_worker_that_calls_is_not_kept_waiting() {
+    let server = Server::with(stack(), 1, 16);
+    let mut times: Vec<_> = (1..16)
+        .map(|worker| {
+            let begin = Instant::now();
+            server.pair(worker);
+            until_announced(&server.client, server.address);
+            begin.elapsed()
+        })
+        .collect();
+    times.sort();
+    // Of one the machine may have made too much; most of them wait for the channel.
+    assert!(times[13] < Duration::from_millis(500), "{times:?}");
 }
 
 //= SHM-080 test
