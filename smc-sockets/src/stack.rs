@@ -166,12 +166,13 @@ impl Stack {
         let end = Arc::new(End::default());
         let ended = end.clone();
         let thread = std::thread::Builder::new().name("smc-driver".into());
-        smc_transport_ism::descriptors::spawn(thread, move || {
+        let thread = smc_transport_ism::descriptors::spawn(thread, move || {
             driver::run(&driven);
             // The devices go before any thread is notified.
             drop(driven);
             ended.notify();
-        })?;
+        });
+        thread.map_err(no_thread)?;
         Ok(Self {
             handle: Arc::new(Handle {
                 shard,
@@ -316,6 +317,15 @@ impl Stack {
 
     pub(crate) fn shard(&self) -> &Arc<Shard> {
         &self.handle.shard
+    }
+}
+
+/// The error of a thread for which there is no room. The system's is [`io::ErrorKind::WouldBlock`],
+/// on which programs wait and call again.
+fn no_thread(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::WouldBlock => io::Error::new(io::ErrorKind::QuotaExceeded, error),
+        _ => error,
     }
 }
 

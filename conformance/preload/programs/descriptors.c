@@ -311,6 +311,80 @@ static void two_echoes_server(int listener)
     }
 }
 
+/* As vsftpd for its sessions: a process that may make no thread. */
+static pid_t branch_without_threads(void)
+{
+    pid_t child = branch();
+    if (child == 0) {
+        struct rlimit none = {0, 0};
+        /* The limit is not root's. */
+        if (geteuid() == 0)
+            MUST(setuid(54321));
+        MUST(setrlimit(RLIMIT_NPROC, &none));
+    }
+    return child;
+}
+
+/* It speaks first, once it may write. */
+static void threadless_server(int listener)
+{
+    for (int round = 0; round < 2; round++) {
+        int fd = take(listener);
+        pid_t child = branch_without_threads();
+        if (child == 0) {
+            if (round == 0) {
+                struct pollfd polled = {.fd = fd, .events = POLLOUT};
+                say("%d is writable", MUST(poll(&polled, 1, LIMIT * 1000)));
+            } else {
+                int set = MUST(epoll_create1(0));
+                struct epoll_event event = {.events = EPOLLOUT};
+                MUST(epoll_ctl(set, EPOLL_CTL_ADD, fd, &event));
+                say("%d is writable", MUST(epoll_wait(set, &event, 1, LIMIT * 1000)));
+            }
+            signal_peer(fd);
+            echo(fd, fd);
+            _exit(0);
+        }
+        MUST(close(fd));
+        int status;
+        MUST(waitpid(child, &status, 0));
+        say("the child ended with %d", status);
+    }
+}
+
+static void threadless_server_client(int port)
+{
+    for (int round = 0; round < 2; round++) {
+        int fd = dial(port);
+        await_peer(fd);
+        unsigned char bytes[5000];
+        send_pattern(fd, sizeof bytes);
+        MUST(shutdown(fd, SHUT_WR));
+        read_all(fd, bytes, sizeof bytes);
+        judge(bytes, 0, sizeof bytes);
+        MUST(close(fd));
+    }
+}
+
+static void threadless_client(int port)
+{
+    pid_t child = branch_without_threads();
+    if (child == 0) {
+        echo_client(port);
+        _exit(0);
+    }
+    int status;
+    MUST(waitpid(child, &status, 0));
+    say("the child ended with %d", status);
+}
+
+static void one_echo_server(int listener)
+{
+    int fd = take(listener);
+    echo(fd, fd);
+    MUST(close(fd));
+}
+
 /* --- exec */
 
 /* As inetd for programs that know nothing of sockets. */
@@ -671,6 +745,8 @@ const struct test_case cases[] = {
     {"workers", workers_server, three_echoes_client},
     {"bystander", bystander_server, bystander_client},
     {"forked-client", two_echoes_server, forked_client},
+    {"threadless-server", threadless_server, threadless_server_client},
+    {"threadless-client", one_echo_server, threadless_client},
     {"exec", exec_server, echo_client},
     {"spawn", spawn_server, echo_client},
     {"executed-beside", executed_beside_server, echo_client},

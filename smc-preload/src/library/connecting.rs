@@ -1,5 +1,6 @@
 //! Connecting: asks whether the other end uses SMC, while TCP connects.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
@@ -87,6 +88,11 @@ pub(crate) fn connect(fd: i32, to: SocketAddr) -> Connects {
         Err(error) => {
             restore_mode(fd, nonblocking);
             return match errno::of(&error) {
+                // A process that may have no thread more.
+                _ if error.kind() == io::ErrorKind::QuotaExceeded => {
+                    stats::plain(NO_ROOM, true);
+                    kernel(nonblocking)
+                }
                 // It connects, but nothing is left to ask with.
                 Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS => {
                     stats::plain(NO_ROOM, true);

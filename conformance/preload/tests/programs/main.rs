@@ -51,6 +51,9 @@ fn descriptors() {
         &[
             // Another process than the one that accepted serves the connection.
             ("child-serves", Carrier::Any),
+            // The process cannot have a driver.
+            ("threadless-server", Carrier::Any),
+            ("threadless-client", Carrier::Any),
             ("exec", Carrier::Any),
             ("spawn", Carrier::Any),
             ("executed", Carrier::Any),

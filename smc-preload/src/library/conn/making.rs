@@ -56,18 +56,24 @@ impl Conn {
         let Some(mut pending) = self.lock(&self.pending) else {
             return;
         };
+        if Self::is_given_up(&mut pending) {
+            self.pollable.store(-1, Ordering::Relaxed);
+            self.set_phase(Phase::Plain);
+            drop(pending);
+            self.leave_table();
+        }
+    }
+
+    /// Whether nothing was begun of an accepted connection, which is given up then.
+    fn is_given_up(pending: &mut Option<Pending>) -> bool {
         match pending.take() {
             Some(Pending::Accept(accepting)) => match accepting.give_up() {
-                Ok(_) => {
-                    self.pollable.store(-1, Ordering::Relaxed);
-                    self.set_phase(Phase::Plain);
-                    drop(pending);
-                    self.leave_table();
-                }
+                Ok(_) => return true,
                 Err(begun) => *pending = Some(Pending::Accept(Box::new(begun))),
             },
             other => *pending = other,
         }
+        false
     }
 
     /// The descriptor to be polled while it is pending: readable when [`Self::advance`] goes on.
@@ -133,6 +139,12 @@ impl Conn {
         let finished = config::inside(|| begun.finish());
         match finished {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Phase::Pending,
+            // This process cannot have SMC, and no process has begun: TCP carries it.
+            Err(_) if Self::is_given_up(&mut pending) => {
+                self.pollable.store(-1, Ordering::Relaxed);
+                self.restore_mode();
+                self.set_phase(Phase::Plain);
+            }
             Err(error) => {
                 self.error
                     .store(errno::of(&error).raw_os_error(), Ordering::Relaxed);
