@@ -14,6 +14,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
+use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
+use rustix::process::{Resource, geteuid, getrlimit};
 use smc_run::statistics::Table;
 use smc_sockets::Policy;
 
@@ -23,6 +25,8 @@ use crate::policy;
 use program::Program;
 use reach::Obstacle;
 
+/// The greatest limit of descriptors that matters to the number of one that programs inherit.
+const HIGH: u64 = 1 << 16;
 /// The status if a connection was TCP for which the policy permits SMC (`--require`).
 const NOT_SMC: u8 = 123;
 /// The status if no program can be run over SMC.
@@ -96,6 +100,7 @@ fn counted(
     stderr: &mut dyn Write,
 ) -> Result<u8, Refusal> {
     let (file, table) = statistics()?;
+    let file = inheritable(file);
     environment::count(&mut command, &Table::path_of(file.as_fd()));
     let ended = supervise::run(&mut command).map_err(|error| program.refusal(&error))?;
     let counts = table.read();
@@ -122,6 +127,24 @@ fn statistics() -> Result<(OwnedFd, Table), Refusal> {
         let why = reason(&error);
         Refusal(UNABLE, format!("no memory for the statistics: {why}"))
     })
+}
+
+/// A descriptor of the table that programs inherit if root runs them: one that becomes another
+/// user before it executes a server, such as `setpriv`, could not open root's. Its number is
+/// above those that programs use. Without room, or by another user, the table's own.
+fn inheritable(table: OwnedFd) -> OwnedFd {
+    if !geteuid().is_root() {
+        return table;
+    }
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(HIGH);
+    let above = i32::try_from(limit.min(HIGH) / 4 * 3).unwrap_or(0);
+    let Ok(inherited) = fcntl_dupfd_cloexec(&table, above) else {
+        return table;
+    };
+    match fcntl_setfd(&inherited, FdFlags::empty()) {
+        Ok(()) => inherited,
+        Err(_) => table,
+    }
 }
 
 /// The key by which a policy keeps every connection on TCP.

@@ -112,13 +112,20 @@ impl Table {
         PathBuf::from(format!("/proc/{process}/fd/{}", file.as_raw_fd()))
     }
 
-    /// Opens the table that a path names.
+    /// Opens the table that a path names. If that is of a process of another user, the
+    /// descriptor of the same number counts, which this process may have inherited.
     ///
     /// # Errors
     /// The file cannot be opened or mapped, or is not a table: a memory file, sealed, of
     /// the size of a table, and with its first bytes.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let memory = Memory::<Layout>::open(path, Access::Write)?;
+        let opened = Memory::<Layout>::open(path, Access::Write);
+        let memory = opened.or_else(|error| match (error.kind(), path.file_name()) {
+            (io::ErrorKind::PermissionDenied, Some(number)) => {
+                Memory::open(&Path::new("/proc/self/fd").join(number), Access::Write)
+            }
+            _ => Err(error),
+        })?;
         match memory.magic.load(Ordering::Acquire) {
             MAGIC => Ok(Self { memory }),
             _ => Err(io::ErrorKind::InvalidData.into()),
