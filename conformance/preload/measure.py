@@ -7,10 +7,13 @@ Each round measures every carrier once, in an order that rotates from round to r
 that a machine that becomes busier affects all of them. Medians are printed with the least
 and the greatest value, the ratio to TCP, and the load of the machine before and after.
 Servers run for the whole measurement, one for each carrier, and serve one carrier at a
-time. Needs redis, nginx, apache2-utils and iperf3.
+time. Needs redis, nginx, apache2-utils and iperf3; `postgres pgbench` is measured where
+PostgreSQL is installed, and named as left out elsewhere.
 """
 
 import argparse
+import contextlib
+import glob
 import json
 import os
 import re
@@ -70,6 +73,7 @@ def run(command):
 
 
 class Redis:
+    name = "redis"
     unit = "thousand requests/s"
     loads = {
         "get -c 1": ["-t", "get", "-c", "1"],
@@ -86,30 +90,75 @@ class Redis:
     }
 
     def __init__(self, servers, smcx, requests):
-        self.requests, self.carriers = requests, {}
+        self.requests, self.carriers, first = requests, {}, len(servers.all)
         common = ["redis-server", "--bind", "127.0.0.1", "--save", "", "--dir", servers.scratch]
         unix = os.path.join(servers.scratch, "redis.sock")
         plain, over = free_port(), free_port()
         servers.start(common + ["--port", str(plain), "--unixsocket", unix], plain)
         servers.start(smcx + common + ["--port", str(over)], over)
+        self.started = servers.all[first:]
         bench = ["redis-benchmark", "--csv"]
         self.carriers["TCP"] = bench + ["-p", str(plain)]
         self.carriers["Unix"] = bench + ["-s", unix]
         self.carriers["smcx"] = smcx + bench + ["-p", str(over)]
 
     def measure(self, carrier, load):
-        requests = self.requests // 5 if load == "get -c 1" else self.requests
+        options = self.loads[load]
+        alone = options[options.index("-c") + 1] == "1"
+        requests = self.requests // 5 if alone else self.requests
         command = self.carriers[carrier] + self.loads[load] + ["-n", str(requests)]
         # "test","rps",... and a line with the figures.
         return float(run(command).splitlines()[1].split(",")[1].strip('"')) / 1000
 
 
+class SharedCpus(Redis):
+    """Both programs on one CPU, and on all with a process that never sleeps beside them."""
+
+    loads = {
+        f"get -c {clients}, {where}": ["-t", "get", "-c", clients]
+        for where in ("one CPU", "beside a hog") for clients in ("1", "50")
+    }
+
+    def measure(self, carrier, load):
+        if load.endswith("beside a hog"):
+            with self.hog():
+                return super().measure(carrier, load)
+        return self.on_one_cpu(carrier, load)
+
+    @staticmethod
+    @contextlib.contextmanager
+    def hog():
+        hog = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+        try:
+            yield
+        finally:
+            hog.kill()
+            hog.wait()
+
+    def on_one_cpu(self, carrier, load):
+        # Children inherit it; the servers' threads are moved and moved back.
+        before = os.sched_getaffinity(0)
+        self.move({min(before)})
+        try:
+            return super().measure(carrier, load)
+        finally:
+            self.move(before)
+
+    def move(self, cpus):
+        os.sched_setaffinity(0, cpus)
+        for server in self.started:
+            for thread in os.listdir(f"/proc/{server.pid}/task"):
+                os.sched_setaffinity(int(thread), cpus)
+
+
 class Nginx:
+    name = "nginx"
     unit = "thousand requests/s"
     loads = {
         "ab -k -c 10, 4 KiB": ["-k", "-c", "10"],
         "ab -c 10, a connection each": ["-c", "10"],
     }
+    workers = 1
 
     def __init__(self, servers, smcx, requests):
         self.requests, self.carriers = requests // 5, {}
@@ -127,7 +176,7 @@ class Nginx:
                 # The workers read files of the user that runs this.
                 file.write(
                     ("user root; " if os.getuid() == 0 else "")
-                    + f"worker_processes 1; daemon off; pid {path}.pid; error_log {path}.log;"
+                    + f"worker_processes {self.workers}; daemon off; pid {path}.pid; error_log {path}.log;"
                     "events {} http { access_log off; sendfile on; keepalive_requests 1000000;"
                     f"{paths} server {{ listen 127.0.0.1:{port}; root {servers.scratch}; }} }}"
                 )
@@ -143,7 +192,52 @@ class Nginx:
         return float(re.search(r"Requests per second: +([\d.]+)", text)[1]) / 1000
 
 
+class FourWorkers(Nginx):
+    name = "nginx, four workers,"
+    workers = 4
+
+
+class Postgres:
+    name = "postgres"
+    binaries = "/usr/lib/postgresql/*/bin"
+    unit = "thousand transactions/s"
+    loads = {"pgbench -S -c 1": ["-c", "1"], "pgbench -S -c 8": ["-c", "8"]}
+
+    def __init__(self, servers, smcx, requests):
+        self.requests, self.carriers = requests // 10, {}
+        binaries = sorted(glob.glob(self.binaries))[-1]
+        data = os.path.join(servers.scratch, "postgres")
+        os.mkdir(data)
+        os.chmod(servers.scratch, 0o755)
+        # PostgreSQL does not run as root.
+        user = []
+        if os.getuid() == 0:
+            shutil.chown(data, "postgres", "postgres")
+            user = ["setpriv", "--reuid", "postgres", "--regid", "postgres", "--clear-groups"]
+        # A directory for each server: one process may serve it.
+        for carrier, prefix in (("TCP", []), ("smcx", smcx)):
+            port, directory = free_port(), os.path.join(data, carrier)
+            run(user + [f"{binaries}/initdb", "-A", "trust", "-U", "tester", "--no-sync", "-D", directory])
+            servers.start(
+                prefix + user
+                + [f"{binaries}/postgres", "-D", directory, "-h", "127.0.0.1", "-p", str(port)]
+                + ["-k", "", "-c", "fsync=off"],
+                port,
+            )
+            url = f"postgresql://tester@127.0.0.1:{port}/postgres"
+            run([f"{binaries}/pgbench", "-i", "-q", url])
+            self.carriers[carrier] = prefix + [f"{binaries}/pgbench", "-S"], url
+
+    def measure(self, carrier, load):
+        command, url = self.carriers[carrier]
+        clients = int(self.loads[load][1])
+        # A thread of pgbench waits for all its connections.
+        text = run(command + self.loads[load] + ["-t", str(self.requests // clients), url])
+        return float(re.search(r"tps = ([\d.]+)", text)[1]) / 1000
+
+
 class Iperf3:
+    name = "iperf3"
     unit = "Gbit/s"
     loads = {"one stream": []}
 
@@ -172,7 +266,7 @@ def show(program, load, values):
             f"{carrier} {median:.1f} ({min(all_of):.1f}–{max(all_of):.1f})"
             + ("" if carrier == "TCP" else f" ×{median / tcp:.2f}")
         )
-    print(f"{program.__name__.lower()} {load}, {program.unit}: " + " · ".join(cells), flush=True)
+    print(f"{program.name} {load}, {program.unit}: " + " · ".join(cells), flush=True)
 
 
 def main():
@@ -185,10 +279,15 @@ def main():
     smcx = [os.path.abspath(arguments.smcx), "run", "--"]
     os.environ["SMC_POLICY"] = ""
     print(f"load {load_average()}, {os.cpu_count()} CPUs, {arguments.rounds} rounds", flush=True)
-    for program in (Redis, Nginx, Iperf3):
+    programs = [Redis, SharedCpus, Nginx, FourWorkers, Iperf3]
+    if glob.glob(Postgres.binaries):
+        programs.append(Postgres)
+    else:
+        print("postgres: left out, as it is not installed")
+    for program in programs:
         loads = [
             load for load in program.loads
-            if re.search(arguments.only, f"{program.__name__.lower()} {load}")
+            if re.search(arguments.only, f"{program.name} {load}")
         ]
         if not loads:
             continue
