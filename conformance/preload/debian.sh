@@ -4,7 +4,7 @@
 #
 #   conformance/preload/debian.sh SMCX [CASE...]
 #
-# With the library at both ends the statistics of both must have connections over SMC (of sshd,
+# With the library at both ends the statistics of both must have connections over SMC (of ftp and sshd,
 # none); with it at one end, none. Every wait is bounded. The programs have to be installed:
 #
 #   redis memcached nginx http_server ncat socat iperf3   the cases without an argument, with

@@ -215,13 +215,22 @@ impl Accepting {
     /// # Errors
     /// The connection itself, if a process has begun.
     pub fn give_up(self) -> Result<TcpStream, Self> {
-        let tcp = match self.has_begun.load(Ordering::Relaxed) {
-            false => self.tcp.try_clone(),
-            true => return Err(self),
-        };
-        let Ok(tcp) = tcp else { return Err(self) };
-        let _ = pairing::let_go(&tcp);
-        Ok(tcp)
+        match self.tcp.try_clone() {
+            Ok(tcp) if self.let_go() => Ok(tcp),
+            _ => Err(self),
+        }
+    }
+
+    /// Lets the client go, which uses TCP then, for a program that has a descriptor of the
+    /// connection; false if a process has begun. Takes no descriptor. What is left of the value is
+    /// to be dropped.
+    #[must_use]
+    pub fn let_go(&self) -> bool {
+        if self.has_begun.swap(true, Ordering::Relaxed) {
+            return false;
+        }
+        let _ = pairing::let_go(&self.tcp);
+        true
     }
 
     /// The address of the client.

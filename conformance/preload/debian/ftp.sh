@@ -1,7 +1,7 @@
 # Standard streams of the C library over sockets, and a second connection for the data, in both
-# directions. Without one_process_model, vsftpd has each session begun by one process and gone on
-# with by another, which no connection over SMC can be.
+# directions. Sessions of vsftpd may make no thread, and have no SMC.
 ftp() {
+  rm -rf "$scratch/ftp"
   mkdir -p "$scratch/ftp/empty"
   cp "$scratch/data" "$scratch/ftp/data"
   mkdir -p "$scratch/ftp/incoming"
@@ -20,8 +20,6 @@ secure_chroot_dir=$scratch/ftp/empty
 vsftpd_log_file=$scratch/vsftpd.log
 pasv_address=127.0.0.1
 seccomp_sandbox=NO
-one_process_model=YES
-nopriv_user=ftp
 $([ "$(id -u)" = 0 ] || echo run_as_launching_user=YES)
 CONFIGURATION
   serve vsftpd "$scratch/vsftpd.conf"
@@ -31,5 +29,5 @@ CONFIGURATION
   client tnftp -V -u "ftp://127.0.0.1:$port/incoming/sent" "$scratch/data" </dev/null \
     >"$scratch/client.out.log" 2>&1 || fail "store"
   [ "$(digest <"$scratch/ftp/incoming/sent")" = "$expected" ] || fail "what was stored differs"
-  judge
+  carrier=TCP judge
 }

@@ -385,6 +385,30 @@ static void one_echo_server(int listener)
     MUST(close(fd));
 }
 
+/* As vsftpd, which makes processes by the system call. What the child closes is free for others. */
+static void cloned_server(int listener)
+{
+    int fd = take(listener);
+    pid_t child = MUST(syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0));
+    if (child == 0) {
+        alarm(LIMIT);
+        int copy = MUST(dup2(fd, fd + 9)), pair[2];
+        MUST(close(fd));
+        MUST(socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
+        say("the number is free: %d", pair[0] == fd);
+        write_all(pair[0], "pair", 4);
+        char bytes[4];
+        read_all(pair[1], bytes, 4);
+        say("%.4s", bytes);
+        echo(copy, copy);
+        _exit(0);
+    }
+    MUST(close(fd));
+    int status;
+    MUST(waitpid(child, &status, 0));
+    say("the child ended with %d", status);
+}
+
 /* --- exec */
 
 /* As inetd for programs that know nothing of sockets. */
@@ -745,6 +769,7 @@ const struct test_case cases[] = {
     {"workers", workers_server, three_echoes_client},
     {"bystander", bystander_server, bystander_client},
     {"forked-client", two_echoes_server, forked_client},
+    {"cloned", cloned_server, echo_client},
     {"threadless-server", threadless_server, threadless_server_client},
     {"threadless-client", one_echo_server, threadless_client},
     {"exec", exec_server, echo_client},

@@ -51,6 +51,7 @@ fn descriptors() {
         &[
             // Another process than the one that accepted serves the connection.
             ("child-serves", Carrier::Any),
+            ("cloned", Carrier::Any),
             // The process cannot have a driver.
             ("threadless-server", Carrier::Any),
             ("threadless-client", Carrier::Any),

@@ -67,10 +67,7 @@ impl Conn {
     /// Whether nothing was begun of an accepted connection, which is given up then.
     fn is_given_up(pending: &mut Option<Pending>) -> bool {
         match pending.take() {
-            Some(Pending::Accept(accepting)) => match accepting.give_up() {
-                Ok(_) => return true,
-                Err(begun) => *pending = Some(Pending::Accept(Box::new(begun))),
-            },
+            Some(Pending::Accept(accepting)) if accepting.let_go() => return true,
             other => *pending = other,
         }
         false

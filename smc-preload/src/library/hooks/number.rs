@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_long, c_ulong};
 
-use super::{address, data, fds, limits, options, waits};
+use super::{address, data, fds, limits, options, start, waits};
 use crate::library::{defaults, real, table};
 
 /// An argument as a pointer.
@@ -90,10 +90,23 @@ unsafe fn hooked(number: c_long, arguments: [c_long; 6]) -> Option<c_long> {
             libc::SYS_dup2 => fds::dup2(int(a), int(b)).into(),
             #[cfg(target_arch = "x86_64")]
             libc::SYS_poll => waits::poll(at(a), b.cast_unsigned(), int(c)).into(),
+            libc::SYS_clone if is_fork(a, b) => {
+                start::copies(|| real::syscall(number, a, b, c, d, e, f))
+            }
             _ => return None,
         }
     };
     Some(done)
+}
+
+/// Whether clone(2) with these arguments makes a process with a copy of the memory and of the
+/// stack, as fork(2) does.
+fn is_fork(a: c_long, b: c_long) -> bool {
+    let (flags, stack) = match cfg!(target_arch = "s390x") {
+        true => (b, a),
+        false => (a, b),
+    };
+    stack == 0 && int(flags) & (libc::CLONE_VM | libc::CLONE_FILES | libc::CLONE_THREAD) == 0
 }
 
 /// The hook of a call on a descriptor that has an entry.

@@ -1,5 +1,7 @@
 //! The beginning of the process, and its children.
 
+use std::ffi::c_long;
+
 use crate::library::{config, hidden, real};
 
 #[used]
@@ -46,6 +48,18 @@ fn leave(status: std::ffi::c_int) -> ! {
         // SAFETY: exit_group has no precondition.
         unsafe { real::syscall(libc::SYS_exit_group, status.into(), 0, 0, 0, 0, 0) };
     }
+}
+
+/// Makes a call that copies the process, past the C library and the handlers that it calls at
+/// fork(2).
+pub(super) fn copies(call: impl FnOnce() -> c_long) -> c_long {
+    forks();
+    let process = call();
+    match process {
+        0 => forked(),
+        _ => has_forked(),
+    }
+    process
 }
 
 extern "C" fn forks() {
