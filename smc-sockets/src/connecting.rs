@@ -167,8 +167,8 @@ impl Attempt {
         let (place, socket) = match known {
             Some(server) => match announce(shard, (to, &server), (place, socket), waiting)? {
                 Ok((stage, tcp)) => {
-                    connect_to(&tcp, to)?;
-                    return Ok(Self {
+                    // One that the kernel does not connect is withdrawn as it is dropped.
+                    let announced = Self {
                         process: Process::current(),
                         shard: shard.clone(),
                         to,
@@ -181,7 +181,9 @@ impl Attempt {
                         greeting: None,
                         notified,
                         keeps_mode,
-                    });
+                    };
+                    connect_to(&announced.tcp, to)?;
+                    return Ok(announced);
                 }
                 Err(rest) => rest,
             },
@@ -278,7 +280,12 @@ impl Attempt {
                     return Ok(Step::Wait(Some(Instant::now() + TICK)));
                 }
                 Stage::Announced(socket, conn, waiting) => {
-                    if let Some(step) = self.announced_step(socket, conn, waiting)? {
+                    let step = self.announced_step(socket, conn, waiting);
+                    if step.is_err() {
+                        // Nothing is left that would withdraw it.
+                        self.shard.lock().withdraw(&self.shard, conn);
+                    }
+                    if let Some(step) = step? {
                         return Ok(step);
                     }
                 }

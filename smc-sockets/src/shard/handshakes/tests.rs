@@ -7,6 +7,7 @@ use super::Announcement;
 use crate::socket::Socket;
 use crate::{PairingTimeouts, Settings, SmcListener, SmcStream, Stack};
 
+mod failed;
 mod workers;
 
 const LONG: Duration = Duration::from_secs(30);
