@@ -209,6 +209,13 @@ impl Accepting {
         }
     }
 
+    /// Whether a descriptor is left for who polls for it: otherwise [`Self::finish`] has to be called
+    /// now and then, and the descriptor not to be asked for. Begins, as [`Self::finish`] does.
+    #[must_use]
+    pub fn can_be_polled(&self) -> bool {
+        self.begin().is_ok_and(|single| single.descriptor().is_ok())
+    }
+
     /// The TCP connection, untouched, for a program that hands it to something that does not pair:
     /// the client is let go, and uses TCP.
     ///
@@ -307,14 +314,16 @@ impl Single {
             return;
         };
         let client = ends.1;
-        let tcp = match tcp.try_clone() {
-            Ok(tcp) => tcp,
-            Err(error) => {
-                self.set(Err(error));
-                return;
-            }
-        };
         let shard = self.stack.shard();
+        let Ok(own) = tcp.try_clone() else {
+            // Without a descriptor left it is TCP, as the client finds out.
+            let _ = pairing::let_go(&tcp);
+            let limit = Limit::Undecided(shard.undecided().most());
+            let carrier = Some(Carrier::tcp(Cause::Limit(limit)));
+            self.set(Ok(Arc::new(Socket::new(tcp, carrier, shard.spin))));
+            return;
+        };
+        let tcp = own;
         let gids = self.stack.gids();
         let listener = (self.port, self.asked);
         match driver::look(shard, &tcp, client, listener, gids.as_ref()) {
@@ -406,24 +415,21 @@ impl Single {
         is_wanted
     }
 
-    /// Readable once it is decided. Without a descriptor left, it is decided: it has failed.
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+    /// Readable once it is decided.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    fn descriptor(&self) -> io::Result<BorrowedFd<'_>> {
         let outcome = self.outcome();
-        if self.decided.get().is_none() {
-            match descriptors::eventfd(0) {
-                Ok(new) => {
-                    let decided = self.decided.get_or_init(|| new);
-                    if !matches!(*outcome, Outcome::NotYet) {
-                        descriptors::raise(decided);
-                    }
-                }
-                Err(error) => {
-                    drop(outcome);
-                    self.set(Err(error.into()));
-                }
-            }
+        if let Some(decided) = self.decided.get() {
+            return Ok(decided.as_fd());
         }
-        self.decided.get().map(AsFd::as_fd)
+        let new = descriptors::eventfd(0)?;
+        let decided = self.decided.get_or_init(|| new);
+        if !matches!(*outcome, Outcome::NotYet) {
+            descriptors::raise(decided);
+        }
+        Ok(decided.as_fd())
     }
 
     /// The program wants it no more.
@@ -458,9 +464,14 @@ impl Destination for Single {
 impl AsFd for Accepting {
     fn as_fd(&self) -> BorrowedFd<'_> {
         // What cannot begin is readable, or will be, and fails when it is finished.
-        let begun = self.begin();
-        let decided = begun.ok().and_then(|single| single.descriptor());
-        decided.unwrap_or(self.tcp.as_fd())
+        let Ok(single) = self.begin() else {
+            return self.tcp.as_fd();
+        };
+        single.descriptor().unwrap_or_else(|error| {
+            // Without a descriptor, it is decided: it has failed.
+            single.set(Err(error));
+            self.tcp.as_fd()
+        })
     }
 }
 
