@@ -52,6 +52,7 @@ mod library {
     pub(crate) mod real;
     pub(crate) mod report;
     pub(crate) mod set;
+    pub(crate) mod signals;
     pub(crate) mod stats;
     pub(crate) mod table;
 }

@@ -204,7 +204,10 @@ impl Conn {
 
     /// Notes that the connection is registered in an epoll set.
     pub(crate) fn is_registered(&self, set: &Arc<Set>, token: usize) {
-        lock(&self.registered).push((Arc::downgrade(set), token));
+        let mut registered = lock(&self.registered);
+        // Of sets that are closed: programs without a loop make one for each wait.
+        registered.retain(|(set, _)| set.strong_count() > 0);
+        registered.push((Arc::downgrade(set), token));
     }
 
     /// Whether calls return at once.
@@ -247,7 +250,7 @@ impl Conn {
     /// Ends one direction, or both.
     pub(crate) fn shutdown(self: &Arc<Self>, how: i32) -> Outcome<()> {
         // One that was accepted is a connection, whatever comes to carry it.
-        match self.for_call(!self.accepted) {
+        match self.for_call(!self.accepted, None) {
             Outcome::Done(Ok(stream)) if self.phase() == Phase::Smc => {
                 let how = match how {
                     libc::SHUT_RD => Shutdown::Read,

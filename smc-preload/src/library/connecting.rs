@@ -87,18 +87,17 @@ pub(crate) fn connect(fd: i32, to: SocketAddr) -> Connects {
         Ok(connecting) => connecting,
         Err(error) => {
             restore_mode(fd, nonblocking);
+            let has_no_thread = error.kind() == io::ErrorKind::QuotaExceeded;
             return match errno::of(&error) {
-                // A process that may have no thread more.
-                _ if error.kind() == io::ErrorKind::QuotaExceeded => {
+                error if !has_no_thread && !is_short_of_room(error) => Connects::Done(Err(error)),
+                // Nothing is left to ask with: it connects already, or does not yet.
+                _ => {
                     stats::plain(NO_ROOM, true);
-                    kernel(nonblocking)
+                    match nonblocking {
+                        true => Connects::Done(begin_in_kernel(fd, to)),
+                        false => Connects::Kernel,
+                    }
                 }
-                // It connects, but nothing is left to ask with.
-                Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS => {
-                    stats::plain(NO_ROOM, true);
-                    kernel(nonblocking)
-                }
-                error => Connects::Done(Err(error)),
             };
         }
     };
@@ -151,12 +150,31 @@ fn kernel(nonblocking: bool) -> Connects {
     }
 }
 
+/// Whether descriptors or memory are used up.
+fn is_short_of_room(error: Errno) -> bool {
+    matches!(
+        error,
+        Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS
+    )
+}
+
+/// Has the kernel connect a socket that does not block, unless it does so already.
+fn begin_in_kernel(fd: i32, to: SocketAddr) -> Result<(), Errno> {
+    match rustix::net::connect(borrowed(fd), &to) {
+        Err(Errno::ALREADY) => Err(Errno::INPROGRESS),
+        begun => begun,
+    }
+}
+
 /// Gives a socket whose connection failed back to the program, unconnected as connect(2) leaves
 /// it: otherwise a read would return the end of a stream where it fails with `ENOTCONN`.
 fn leave(fd: i32, conn: &Arc<Conn>) {
-    conn.remove_fd(fd);
-    table::take(fd);
-    let _ = rustix::net::connect_unspec(borrowed(fd));
+    // Another thread may have closed it meanwhile.
+    if table::conn(fd).is_some_and(|of| Arc::ptr_eq(&of, conn)) {
+        conn.remove_fd(fd);
+        table::take(fd);
+        let _ = rustix::net::connect_unspec(borrowed(fd));
+    }
 }
 
 /// connect(2) once more: it returns how the first one went.

@@ -102,6 +102,17 @@ struct Entry {
     conn: Arc<Conn>,
 }
 
+/// What descriptors are, and what the kernel is asked of them.
+struct Sorted {
+    /// Connections that are made.
+    conns: Vec<Entry>,
+    /// For each descriptor: nothing of connections, but of those that are being made whether they
+    /// go on.
+    polled: Vec<pollfd>,
+    /// Whether connections that are being made are among them.
+    is_being_made: bool,
+}
+
 /// Whether any of these descriptors needs more than the kernel.
 pub(crate) fn concerns(fds: &[pollfd]) -> bool {
     fds.iter().any(|at| at.fd >= 0 && table::has(at.fd))
@@ -141,7 +152,11 @@ fn wait(
 ) -> Result<usize, Errno> {
     let mut idle = 0_u32;
     loop {
-        let (conns, mut polled) = sort(fds);
+        let Sorted {
+            conns,
+            mut polled,
+            is_being_made,
+        } = sort(fds);
         if let Some(poller) = poller.as_deref_mut() {
             conns.iter().for_each(|entry| poller.register(&entry.conn));
             poller.drive();
@@ -173,10 +188,6 @@ fn wait(
             (true, None) => None,
         };
         // Without a loop nothing wakes the thread for connections.
-        let is_being_made = polled
-            .iter()
-            .zip(&*fds)
-            .any(|(at, of)| at.fd >= 0 && at.fd != of.fd);
         let time = match poller {
             // Another thread may go on with it, and close what is polled here.
             _ if is_being_made => Some(time.map_or(conn::SLICE, |time| time.min(conn::SLICE))),
@@ -205,30 +216,38 @@ fn wait(
     }
 }
 
-/// The connections among descriptors, and what the kernel is asked of all: nothing of
-/// connections, but of those that are being made whether they go on.
-fn sort(fds: &[pollfd]) -> (Vec<Entry>, Vec<pollfd>) {
-    let mut conns = Vec::new();
+/// Sorts descriptors by what is asked for them.
+fn sort(fds: &[pollfd]) -> Sorted {
+    let (mut conns, mut is_being_made) = (Vec::new(), false);
     let mut polled = fds.to_vec();
     for (at, (fd, polled)) in fds.iter().zip(&mut polled).enumerate() {
         polled.revents = 0;
         match table::get(fd.fd) {
-            Some(Object::Conn(conn)) => match conn.advance() {
-                Phase::Plain | Phase::Opening => {}
-                Phase::Pending => {
-                    polled.fd = conn.pollable().unwrap_or(-1);
-                    polled.events = POLLIN;
+            Some(Object::Conn(conn)) => {
+                let pending = (conn.advance() == Phase::Pending).then(|| conn.pollable());
+                // Another thread may have gone on with it meanwhile.
+                match conn.phase() {
+                    Phase::Plain | Phase::Opening => {}
+                    Phase::Pending => {
+                        polled.fd = pending.flatten().unwrap_or(-1);
+                        polled.events = POLLIN;
+                        is_being_made = true;
+                    }
+                    Phase::Smc | Phase::Failed => {
+                        polled.fd = -1;
+                        conns.push(Entry { at, conn });
+                    }
                 }
-                Phase::Smc | Phase::Failed => {
-                    polled.fd = -1;
-                    conns.push(Entry { at, conn });
-                }
-            },
+            }
             Some(Object::Set(set)) => set.is_polled(),
             _ => {}
         }
     }
-    (conns, polled)
+    Sorted {
+        conns,
+        polled,
+        is_being_made,
+    }
 }
 
 /// Sets the events of connections: how many have any.

@@ -24,7 +24,7 @@ use libc::{EPOLLERR, EPOLLHUP, epoll_event, sigset_t};
 use rustix::io::Errno;
 
 use super::config;
-use super::conn::{Conn, Phase, lock};
+use super::conn::{Conn, Phase, SLICE, lock};
 use super::table::{self, Object, Registration};
 
 pub(crate) use kernel::kernel_ctl;
@@ -98,24 +98,25 @@ impl Set {
     /// The descriptor is no epoll set.
     fn of(epoll: i32, fd: i32) -> Result<Arc<Self>, Errno> {
         // That of a parent is of no use here.
-        if let Some(set) = table::set(epoll).filter(|set| set.pid == config::pid()) {
+        if let Some(set) = table::set(epoll).filter(|set| set.is_of_this_process()) {
             return Ok(set);
         }
         match kernel_ctl(epoll, libc::EPOLL_CTL_DEL, fd, None) {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(error) => return Err(error),
         }
-        let set = Arc::new(Self::new(epoll));
-        match table::put(epoll, Object::Set(set.clone())) {
-            true => Ok(set),
-            false => Err(Errno::NOMEM),
-        }
+        table::set_or(epoll, Arc::new(Self::new(epoll))).ok_or(Errno::NOMEM)
+    }
+
+    /// Whether this process made it, and not one that this one was forked from.
+    pub(crate) fn is_of_this_process(&self) -> bool {
+        self.pid == config::pid()
     }
 
     /// Gives the set a further descriptor.
     pub(crate) fn add_fd(self: &Arc<Self>, fd: i32) {
         table::put(fd, Object::Set(self.clone()));
-        if self.pid == config::pid() {
+        if self.is_of_this_process() {
             let mut state = lock(&self.state);
             state.fds.push(fd);
             state.has_early_waiters = true;
@@ -125,7 +126,7 @@ impl Set {
     /// One of its descriptors is closed: the set ends with the last.
     pub(crate) fn remove_fd(&self, fd: i32) {
         // A thread of the parent may have had the lock at the fork.
-        if self.pid != config::pid() {
+        if !self.is_of_this_process() {
             return;
         }
         let mut state = lock(&self.state);
@@ -140,7 +141,7 @@ impl Set {
 
     /// Another set or poll(2) has it: it is to be readable whenever it has events.
     pub(crate) fn is_polled(&self) {
-        if self.pid != config::pid() {
+        if !self.is_of_this_process() {
             return;
         }
         let mut state = lock(&self.state);
@@ -198,7 +199,7 @@ impl Set {
         conn: u64,
         event: Option<epoll_event>,
     ) -> Option<Result<(), Errno>> {
-        if self.pid != config::pid() {
+        if !self.is_of_this_process() {
             return None;
         }
         let mut state = self.state.try_lock().ok()?;
@@ -232,11 +233,12 @@ impl Set {
 
     /// Goes on with a connection that is being made, as the loop has listed it.
     fn go_on(&self, token: usize, conn: &Arc<Conn>) {
-        if conn.advance() == Phase::Pending {
-            let mut state = lock(&self.state);
-            if state.is_of(token, conn.id) {
-                state.follow(token);
-            }
+        let phase = conn.advance();
+        let mut state = lock(&self.state);
+        let is_of = state.is_of(token, conn.id);
+        let is_driven = state.at(token).is_some_and(|at| at.is_driven);
+        if is_of && (phase == Phase::Pending || phase == Phase::Smc && !is_driven) {
+            state.follow(token);
         }
     }
 
@@ -260,12 +262,13 @@ impl Set {
         if into.is_empty() {
             return Err(Errno::INVAL);
         }
-        if self.pid != config::pid() {
+        if !self.is_of_this_process() {
             return self.wait_inherited(epoll, into, time, mask);
         }
         let mut state = lock(&self.state);
         let mut deadline = None;
         let mut idle = 0_u32;
+        state.look_at_unwatched();
         loop {
             let found = state.collect(into);
             if !state.going_on.is_empty() {
@@ -313,6 +316,8 @@ impl Set {
             }
             let until = *deadline.get_or_insert_with(|| end(time));
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            let is_slice = !state.unwatched.is_empty() && left.is_none_or(|left| left > SLICE);
+            let left = if is_slice { Some(SLICE) } else { left };
             state.sleepers += 1;
             drop(state);
             let woken = kernel_wait(epoll, into, left, mask);
@@ -325,7 +330,8 @@ impl Set {
                     return Err(error);
                 }
             };
-            let was_over = woken == 0;
+            let was_over = woken == 0 && !is_slice;
+            state.look_at_unwatched();
             drop(state);
             let found = self.keep(into, woken);
             state = lock(&self.state);
@@ -440,7 +446,11 @@ pub(crate) fn control(
                 conn.advance();
             }
             match conn.phase() {
-                Phase::Plain | Phase::Opening => return None,
+                Phase::Plain | Phase::Opening => {
+                    // Another thread may be about to give it to the kernel's set.
+                    conn.notify_sets();
+                    return None;
+                }
                 _ => {}
             }
             if epoll == fd {

@@ -147,6 +147,17 @@ impl Slot {
         }
         None
     }
+
+    /// Changes the object, which is that of this descriptor; returns the one before.
+    fn replace(&self, at: &mut Option<Object>, fd: i32, by: Object) -> Option<Object> {
+        let kind = by.kind();
+        if let Some(number) = by.number() {
+            self.number.store(number, Ordering::Release);
+        }
+        let before = at.replace(by);
+        set_kind(fd, kind);
+        before
+    }
 }
 
 /// Whether there is an entry for a descriptor.
@@ -270,15 +281,26 @@ pub(crate) fn put(fd: i32, object: Object) -> bool {
     let Some(mut at) = slot.lock() else {
         return false;
     };
-    let kind = object.kind();
-    if let Some(number) = object.number() {
-        slot.number.store(number, Ordering::Release);
-    }
-    let before = at.replace(object);
-    set_kind(fd, kind);
+    let before = slot.replace(&mut at, fd, object);
     drop(at);
     drop(before);
     true
+}
+
+/// The epoll set of a descriptor if it is of this process; otherwise `new`, which the descriptor
+/// gets. None for a number that can have no entry. Threads that ask at one moment get one set.
+pub(crate) fn set_or(fd: i32, new: Arc<Set>) -> Option<Arc<Set>> {
+    let slot = slot_or_new(fd)?;
+    let mut at = slot.lock()?;
+    if let Some(Object::Set(set)) = &*at
+        && set.is_of_this_process()
+    {
+        return Some(set.clone());
+    }
+    let before = slot.replace(&mut at, fd, Object::Set(new.clone()));
+    drop(at);
+    drop(before);
+    Some(new)
 }
 
 /// Marks a descriptor as the library's; whether it can have a mark.

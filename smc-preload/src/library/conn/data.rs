@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use libc::{EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, EPOLLPRI, EPOLLRDHUP};
 use rustix::io::Errno;
+use rustix::net::sockopt::Timeout;
 use smc_sockets::{CallFlags, SmcStream};
 
 use super::{Conn, Outcome, Phase};
@@ -54,8 +55,13 @@ impl Conn {
         self.low_water.store(bytes.max(1), Ordering::Relaxed);
     }
 
-    /// The stream for a call that reads or writes, once it is decided what carries it.
-    pub(super) fn for_call(self: &Arc<Self>, nonblocking: bool) -> Outcome<&SmcStream> {
+    /// The stream for a call that reads or writes, once it is decided what carries it. A call that
+    /// waits does so for the time that the socket has for calls of its kind.
+    pub(super) fn for_call(
+        self: &Arc<Self>,
+        nonblocking: bool,
+        time: Option<Timeout>,
+    ) -> Outcome<&SmcStream> {
         if self.phase() == Phase::Smc {
             if self.is_inherited() {
                 report::refuse(
@@ -70,7 +76,7 @@ impl Conn {
         }
         let phase = match nonblocking {
             true => Ok(self.advance()),
-            false => self.wait_decided(None),
+            false => self.wait_for_call(time),
         };
         match phase {
             Err(error) => Outcome::Done(Err(error)),
@@ -94,7 +100,7 @@ impl Conn {
         flags: i32,
     ) -> Outcome<usize> {
         let nonblocking = self.is_nonblocking() || flags & libc::MSG_DONTWAIT != 0;
-        let stream = match self.for_call(nonblocking) {
+        let stream = match self.for_call(nonblocking, Some(Timeout::Recv)) {
             Outcome::Done(Ok(stream)) => stream,
             Outcome::Done(Err(error)) => return Outcome::Done(Err(error)),
             Outcome::Kernel => return Outcome::Kernel,
@@ -135,7 +141,7 @@ impl Conn {
     /// Writes with the flags of send(2).
     pub(crate) fn write(self: &Arc<Self>, bytes: &[IoSlice<'_>], flags: i32) -> Outcome<usize> {
         let nonblocking = self.is_nonblocking() || flags & libc::MSG_DONTWAIT != 0;
-        let stream = match self.for_call(nonblocking) {
+        let stream = match self.for_call(nonblocking, Some(Timeout::Send)) {
             Outcome::Done(Ok(stream)) if self.phase() == Phase::Smc => stream,
             Outcome::Done(Err(error)) => return Outcome::Done(Err(error)),
             // What TCP carries goes out as it is.

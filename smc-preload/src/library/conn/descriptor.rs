@@ -16,13 +16,15 @@ pub(crate) fn borrowed<'a>(fd: i32) -> BorrowedFd<'a> {
     unsafe { BorrowedFd::borrow_raw(fd.max(0)) }
 }
 
-/// Waits until a descriptor is readable.
-pub(crate) fn poll_one(fd: i32, time: Option<Duration>) -> Result<(), Errno> {
-    let fd = borrowed(fd);
+/// Waits until a descriptor is readable, if there is one.
+pub(crate) fn poll_one(fd: Option<i32>, time: Option<Duration>) -> Result<(), Errno> {
     let time = time.and_then(|time| rustix::time::Timespec::try_from(time).ok());
     config::outside(|| {
-        let mut polled = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
-        rustix::event::poll(&mut polled, time.as_ref())
+        let polled = fd.map(|fd| PollFd::from_borrowed_fd(borrowed(fd), PollFlags::IN));
+        rustix::event::poll(
+            polled.into_iter().collect::<Vec<_>>().as_mut_slice(),
+            time.as_ref(),
+        )
     })?;
     Ok(())
 }

@@ -11,7 +11,7 @@ use rustix::net::sockopt;
 use smc_sockets::{Accepting, Connecting, EventLoop, SmcStream};
 
 use super::{Conn, Phase, borrowed, lock, low_water, poll_one, replace, set_mode};
-use crate::library::{config, defaults, errno, report, stats, table};
+use crate::library::{config, defaults, errno, report, signals, stats, table};
 
 /// How long a connection that is being made is polled for at a time.
 pub(crate) const SLICE: Duration = Duration::from_millis(50);
@@ -32,10 +32,11 @@ impl Pending {
         }
     }
 
-    pub(super) fn pollable(&self) -> i32 {
+    /// The descriptor to be polled; none if no descriptor is left for it.
+    pub(super) fn pollable(&self) -> Option<i32> {
         match self {
-            Self::Connect(connecting) => connecting.as_raw_fd(),
-            Self::Accept(accepting) => accepting.as_raw_fd(),
+            Self::Connect(connecting) => Some(connecting.as_raw_fd()),
+            Self::Accept(accepting) => accepting.can_be_polled().then(|| accepting.as_raw_fd()),
         }
     }
 }
@@ -74,6 +75,7 @@ impl Conn {
     }
 
     /// The descriptor to be polled while it is pending: readable when [`Self::advance`] goes on.
+    /// Without one, [`Self::advance`] is to be called every now and then.
     pub(crate) fn pollable(&self) -> Option<i32> {
         if self.phase() != Phase::Pending {
             return None;
@@ -83,7 +85,7 @@ impl Conn {
             return Some(fd);
         }
         let pending = self.lock(&self.pending)?;
-        let fd = config::inside(|| pending.as_ref().map(Pending::pollable))?;
+        let fd = config::inside(|| pending.as_ref()?.pollable())?;
         self.pollable.store(fd, Ordering::Relaxed);
         Some(fd)
     }
@@ -164,13 +166,36 @@ impl Conn {
         self.phase()
     }
 
-    /// Waits until it is decided what carries the connection.
+    /// Waits until it is decided what carries the connection, for a call that has the time of the
+    /// socket for its kind.
+    pub(super) fn wait_for_call(
+        self: &Arc<Self>,
+        time: Option<sockopt::Timeout>,
+    ) -> Result<Phase, Errno> {
+        let phase = self.advance();
+        if phase != Phase::Pending {
+            return Ok(phase);
+        }
+        let fd = lock(&self.fds).first().copied();
+        let fd = fd.filter(|_| !defaults::all_have());
+        let time = time.and_then(|of| sockopt::socket_timeout(borrowed(fd?), of).ok()?);
+        let until = time.and_then(|time| Instant::now().checked_add(time));
+        match self.wait_decided(until) {
+            Err(Errno::INPROGRESS) => Err(Errno::AGAIN),
+            outcome => outcome,
+        }
+    }
+
+    /// Waits until it is decided what carries the connection, without end if there is no time.
     pub(crate) fn wait_decided(self: &Arc<Self>, until: Option<Instant>) -> Result<Phase, Errno> {
         loop {
-            let phase = self.advance();
-            let Some(fd) = self.pollable().filter(|_| phase == Phase::Pending) else {
-                return Ok(self.phase());
+            let fd = match self.advance() {
+                Phase::Pending => self.pollable(),
+                decided => return Ok(decided),
             };
+            if self.phase() != Phase::Pending {
+                return Ok(self.phase());
+            }
             if smc_sockets::interrupts::are_due() {
                 return Err(Errno::INTR);
             }
@@ -179,7 +204,11 @@ impl Conn {
                 return Err(Errno::INPROGRESS);
             }
             // Another thread may go on with it meanwhile, and close what is polled here.
-            poll_one(fd, Some(left.map_or(SLICE, |left| left.min(SLICE))))?;
+            match poll_one(fd, Some(left.map_or(SLICE, |left| left.min(SLICE)))) {
+                // As the kernel does it for calls without a time.
+                Err(Errno::INTR) if until.is_none() && signals::restart_calls() => {}
+                polled => polled?,
+            }
         }
     }
 
@@ -269,7 +298,7 @@ impl Conn {
     }
 
     /// Sets in which it is registered go on as its phase says.
-    pub(super) fn notify_sets(&self) {
+    pub(crate) fn notify_sets(&self) {
         let sets = lock(&self.registered).clone();
         for (set, token) in sets {
             if let Some(set) = set.upgrade() {

@@ -7,7 +7,7 @@ use libc::{AF_INET, AF_INET6, sockaddr, sockaddr_in, sockaddr_in6, socklen_t};
 
 use rustix::io::Errno;
 
-use super::{guard, is_reentrant, status};
+use super::{fds, guard, is_reentrant, status};
 use crate::library::conn::Outcome;
 use crate::library::connecting::{self, Connects};
 use crate::library::table::{self, Object};
@@ -34,6 +34,7 @@ pub(super) unsafe extern "C-unwind" fn socket(
     // SAFETY: as the caller's.
     let new = unsafe { real::socket(domain, kind, protocol) };
     if matches!(domain, AF_INET | AF_INET6) && config::is_active() && !config::is_inside() {
+        fds::is_new(new);
         table::made_here(new);
     }
     new
@@ -116,6 +117,7 @@ fn after_accept(listener: c_int, fd: c_int, flags: c_int) {
     if fd < 0 || !config::is_active() || config::is_inside() {
         return;
     }
+    fds::is_new(fd);
     guard(|| {
         if !table::has(listener) {
             // From another program, by exec.

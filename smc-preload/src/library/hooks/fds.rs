@@ -28,6 +28,16 @@ fn forget(fd: c_int) {
     config::inside(|| drop(object));
 }
 
+/// The kernel has just given a number to the program: what had it before may have been closed where
+/// no hook sees it, as libc's streams close theirs.
+pub(super) fn is_new(fd: c_int) {
+    table::closed(fd);
+    if table::has(fd) {
+        table::reveal(fd);
+        guard(|| forget(fd));
+    }
+}
+
 /// A descriptor is a duplicate of another.
 fn duplicate(of: c_int, new: c_int) {
     if new < 0 || config::shares_memory() {
@@ -75,8 +85,9 @@ pub(super) unsafe extern "C-unwind" fn close_range(
     last: c_uint,
     flags: c_int,
 ) -> c_int {
-    let marks_only = flags & libc::CLOSE_RANGE_CLOEXEC.cast_signed() != 0;
-    if !marks_only && first <= last {
+    const UNSHARES: c_int = libc::CLOSE_RANGE_UNSHARE.cast_signed();
+    // With other flags it closes nothing, or fails.
+    if flags & !UNSHARES == 0 && first <= last && !config::shares_memory() {
         for fd in table::known(first, last) {
             if table::has(fd) && !table::is_hidden(fd) {
                 guard(|| forget(fd));
@@ -93,11 +104,16 @@ pub(super) unsafe extern "C-unwind" fn close_range(
 /// # Safety
 /// The arguments are those that close_range(2) demands.
 unsafe fn close_around(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+    let kernel_close_range = |first: c_uint, last: c_uint, flags: c_int| {
+        let [first, last, flags] = [first.into(), last.into(), flags.into()];
+        // libc has no such function everywhere.
+        // SAFETY: as the caller's.
+        unsafe { real::syscall(libc::SYS_close_range, first, last, flags, 0, 0, 0) as c_int }
+    };
     let mut from = first;
     while let Some(hidden) = table::next_hidden(from, last).filter(|_| from <= last) {
         if from < hidden {
-            // SAFETY: as the caller's.
-            let done = unsafe { real::close_range(from, hidden - 1, flags) };
+            let done = kernel_close_range(from, hidden - 1, flags);
             if done < 0 {
                 return done;
             }
@@ -106,8 +122,7 @@ unsafe fn close_around(first: c_uint, last: c_uint, flags: c_int) -> c_int {
     }
     // What is wrong with the arguments is the kernel's to say.
     if from <= last || first > last {
-        // SAFETY: as the caller's.
-        return unsafe { real::close_range(from, last, flags) };
+        return kernel_close_range(from, last, flags);
     }
     0
 }
@@ -130,10 +145,19 @@ pub(super) unsafe extern "C-unwind" fn dup(fd: c_int) -> c_int {
     }
     // SAFETY: as the caller's.
     let new = unsafe { real::dup(fd) };
-    if table::has(fd) {
-        guard(|| duplicate(fd, new));
-    }
+    after_dup(fd, new);
     new
+}
+
+/// A number names what another one does; nothing has changed if it is negative.
+fn after_dup(of: c_int, new: c_int) {
+    if new < 0 {
+        return;
+    }
+    table::closed(new);
+    if table::has(of) {
+        guard(|| duplicate(of, new));
+    }
 }
 
 /// Has a number name something else: not one that the library has for a moment, before a
@@ -158,13 +182,10 @@ pub(super) unsafe extern "C-unwind" fn dup2(from: c_int, to: c_int) -> c_int {
             guard(|| forget(to));
         }
     }
-    if from != to {
-        table::closed(to);
-    }
     // SAFETY: as the caller's.
     let new = apart(|| unsafe { real::dup2(from, to) });
-    if from != to && table::has(from) {
-        guard(|| duplicate(from, new));
+    if from != to {
+        after_dup(from, new);
     }
     new
 }
@@ -184,14 +205,9 @@ pub(super) unsafe extern "C-unwind" fn dup3(from: c_int, to: c_int, flags: c_int
             guard(|| forget(to));
         }
     }
-    if from != to {
-        table::closed(to);
-    }
     // SAFETY: as the caller's.
     let new = apart(|| unsafe { real::dup3(from, to, flags) });
-    if from != to && table::has(from) {
-        guard(|| duplicate(from, new));
-    }
+    after_dup(from, new);
     new
 }
 

@@ -62,6 +62,23 @@ unsafe fn hooked(number: c_long, arguments: [c_long; 6]) -> Option<c_long> {
             libc::SYS_accept4 => address::accept4(int(a), at(b), at(c), int(d)).into(),
             libc::SYS_socket => address::socket(int(a), int(b), int(c)).into(),
             libc::SYS_dup3 => fds::dup3(int(a), int(b), int(c)).into(),
+            libc::SYS_close => {
+                table::closed(int(a));
+                return None;
+            }
+            libc::SYS_close_range => {
+                let [first, last] = [a, b].map(|at| int(at).cast_unsigned());
+                fds::close_range(first, last, int(c)).into()
+            }
+            // A set may get its first connection while a thread waits at it.
+            libc::SYS_epoll_pwait => {
+                waits::epoll_pwait(int(a), at(b), int(c), int(d), at(e)).into()
+            }
+            libc::SYS_epoll_pwait2 => {
+                waits::epoll_pwait2(int(a), at(b), int(c), at(d), at(e)).into()
+            }
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_epoll_wait => waits::epoll_wait(int(a), at(b), int(c), int(d)).into(),
             libc::SYS_epoll_ctl => waits::epoll_ctl(int(a), int(b), int(c), at(d)).into(),
             libc::SYS_ppoll => waits::ppoll(at(a), b.cast_unsigned(), at(c), at(d)).into(),
             libc::SYS_prlimit64 => limits::prlimit64(int(a), int(b), at(c), at(d)).into(),
@@ -148,9 +165,6 @@ unsafe fn of_served(number: c_long, [a, b, c, d, e, f]: [c_long; 6]) -> Option<c
                 let len = int(e).cast_unsigned();
                 options::setsockopt(fd, int(b), int(c), at(d), len).into()
             }
-            libc::SYS_epoll_pwait => waits::epoll_pwait(fd, at(b), int(c), int(d), at(e)).into(),
-            #[cfg(target_arch = "x86_64")]
-            libc::SYS_epoll_wait => waits::epoll_wait(fd, at(b), int(c), int(d)).into(),
             _ => return None,
         }
     };

@@ -12,7 +12,7 @@ use super::registered::Registered;
 use super::{ALWAYS, LOOP, LOW, kernel_ctl, key};
 use crate::library::conn::{Conn, Phase};
 use crate::library::table::{self, Registration};
-use crate::library::{config, hidden, report};
+use crate::library::{config, hidden};
 
 #[derive(Default)]
 pub(super) struct State {
@@ -32,6 +32,9 @@ pub(super) struct State {
     pub(super) ready: Vec<Ready>,
     /// Registrations whose connections are being made and go on.
     pub(super) going_on: Vec<(usize, Arc<Conn>)>,
+    /// Registrations for whose connections nothing wakes the thread that waits, as no descriptor is
+    /// left for that: it looks at them every now and then.
+    pub(super) unwatched: Vec<usize>,
     pub(super) turns: u32,
     /// Threads that sleep in the kernel's set.
     pub(super) sleepers: usize,
@@ -159,7 +162,7 @@ impl State {
             registered.is_ok()
         });
         if !driven {
-            report::refuse("no descriptor is left to wait for SMC connections");
+            self.is_unwatched(token);
         }
         if let Some(at) = self.at(token) {
             at.is_driven = driven;
@@ -199,6 +202,7 @@ impl State {
             return self.follow(token);
         }
         let (Some(polled), Some(epoll)) = (conn.pollable(), self.fds.first().copied()) else {
+            self.is_unwatched(token);
             return;
         };
         let event = epoll_event {
@@ -208,6 +212,9 @@ impl State {
         let added = kernel_ctl(epoll, libc::EPOLL_CTL_ADD, polled, Some(event));
         if let Some(at) = self.at(token) {
             at.is_pending = added.is_ok();
+        }
+        if added.is_err() {
+            self.is_unwatched(token);
         }
         if conn.phase() != Phase::Pending {
             // It was decided meanwhile.
@@ -233,6 +240,22 @@ impl State {
         }
         if let (Some(epoll), Some(polled)) = (epoll, conn.pollable().filter(|_| was_pending)) {
             let _ = kernel_ctl(epoll, libc::EPOLL_CTL_DEL, polled, None);
+        }
+    }
+
+    /// Nothing wakes the thread for a registration.
+    #[cold]
+    fn is_unwatched(&mut self, token: usize) {
+        if !self.unwatched.contains(&token) {
+            self.unwatched.push(token);
+        }
+    }
+
+    /// Looks at connections for which nothing wakes the thread.
+    pub(super) fn look_at_unwatched(&mut self) {
+        for token in std::mem::take(&mut self.unwatched) {
+            let conn = self.at(token).map(|at| at.conn.clone());
+            self.going_on.extend(conn.map(|conn| (token, conn)));
         }
     }
 
