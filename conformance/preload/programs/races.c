@@ -289,6 +289,37 @@ static void two_find_out_client(int port)
     end_service(port);
 }
 
+/* --- a peer that is killed: redis-benchmark goes on for ever if its first write fails */
+
+static void killed_server(int listener)
+{
+    pid_t child = branch();
+    if (child == 0) {
+        int fd = take(listener);
+        await_peer(fd);
+        signal_peer(fd);
+        await_peer(fd);
+        kill(getpid(), SIGKILL);
+    }
+    MUST(close(listener));
+    MUST(waitpid(child, NULL, 0));
+    say("killed");
+}
+
+static void killed_client(int port)
+{
+    int fd = greet(port);
+    await_peer(fd);
+    signal_peer(fd);
+    MUST(await(fd, POLLRDHUP));
+    outcome("read", read(fd, &(char){0}, 1));
+    signal(SIGPIPE, SIG_IGN);
+    outcome("the first write", write(fd, "some", 4));
+    outcome("the second write", write(fd, "more", 4));
+    outcome("read", read(fd, &(char){0}, 1));
+    MUST(close(fd));
+}
+
 /* --- a client that connects, and goes on with something else */
 
 static void silent_client(int port)
@@ -425,6 +456,7 @@ const struct test_case cases[] = {
     {"replaced", serves_server, replaced_client},
     {"by-number", serves_server, by_number_client},
     {"two-find-out", serves_server, two_find_out_client},
+    {"killed", killed_server, killed_client},
     {"in-time", in_time_server, silent_client},
     {"goes-on", goes_on_server, silent_client},
     {"few-left-to-connect", serves_server, few_left_client},

@@ -80,6 +80,8 @@ pub(crate) struct Conn {
     accepted: bool,
     /// The program knows that it is connected.
     is_known: AtomicBool,
+    /// The program has written to a peer whose process was killed.
+    wrote_to_lost: AtomicBool,
 }
 
 /// What a call on a connection does.
@@ -110,6 +112,7 @@ impl Conn {
             is_shut: AtomicBool::new(false),
             accepted,
             is_known: AtomicBool::new(accepted),
+            wrote_to_lost: AtomicBool::new(false),
         }
     }
 

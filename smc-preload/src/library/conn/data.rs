@@ -161,7 +161,12 @@ impl Conn {
                 all => (&mut &*stream).write_vectored(all),
             }
         };
-        let written = written.map_err(|error| errno::of(&error));
+        let written = match written.map_err(|error| errno::of(&error)) {
+            Err(Errno::PIPE | Errno::CONNRESET) if self.is_first_to_lost(stream) => {
+                return Outcome::Done(Ok(bytes.iter().map(|slice| slice.len()).sum()));
+            }
+            written => written,
+        };
         if let Ok(bytes) = written {
             stats::sent(bytes);
         }
@@ -169,6 +174,14 @@ impl Conn {
             raise_pipe();
         }
         Outcome::Done(written)
+    }
+
+    /// Whether a write is the first one behind the end of a peer whose process was killed: TCP takes
+    /// it, and is reset by the answer.
+    fn is_first_to_lost(&self, stream: &SmcStream) -> bool {
+        stream.has_lost_peer()
+            && !self.is_shut.load(Ordering::Relaxed)
+            && !self.wrote_to_lost.swap(true, Ordering::Relaxed)
     }
 
     /// Bytes that can be read (`FIONREAD`).
