@@ -24,6 +24,21 @@ impl<const WORDS: usize> Latch<WORDS> {
         store(second, words);
     }
 
+    /// Changes one word of a row by its value. Callers exclude each other.
+    pub(crate) fn change(&self, at: usize, change: impl FnOnce(u64) -> u64) {
+        let [first, second] = &self.copies;
+        let (Some(first), Some(second)) = (first.get(at), second.get(at)) else {
+            return;
+        };
+        let number = self.number.load(Ordering::Relaxed);
+        // Both copies are the same between two writes.
+        let word = change(second.load(Ordering::Relaxed));
+        self.begin(number | 1);
+        first.store(word, Ordering::Relaxed);
+        self.begin((number | 1).wrapping_add(1));
+        second.store(word, Ordering::Relaxed);
+    }
+
     /// Sends readers to the other copy.
     fn begin(&self, number: u64) {
         // What was written to that copy is seen by all who see the number, and what is written

@@ -14,7 +14,9 @@ use crate::layout::{
     MAGIC, NAME, STACK_WORDS, STACKS,
 };
 use crate::memory::Memory;
-use crate::record::{Connection, GroupRecord, LinkRecord, Progress, StackRecord, Technology};
+use crate::record::{
+    Connection, GroupRecord, LinkRecord, Progress, StackRecord, Technology, set_shut, set_state,
+};
 use crate::sentence::key_of;
 use crate::statistics::{Extra, Side, key};
 
@@ -342,6 +344,30 @@ impl ConnectionRow {
         if self.publisher.is_own() {
             self.write(&self.publisher.places(), connection);
         }
+    }
+
+    /// Publishes the state alone, see [`state`](crate::state).
+    pub fn set_state(&self, state: u8) {
+        self.change_first(|bytes| set_state(bytes, state));
+    }
+
+    /// Publishes that a direction was ended: reading, or writing.
+    pub fn set_shut(&self, reading: bool) {
+        self.change_first(|bytes| set_shut(bytes, reading));
+    }
+
+    /// Changes the word of the row that has its states.
+    fn change_first(&self, change: impl FnOnce(&mut [u8; 8])) {
+        if !self.publisher.is_own() {
+            return;
+        }
+        // Who has the places writes rows alone.
+        let _alone = self.publisher.places();
+        self.slot.row.change(0, |word| {
+            let mut bytes = word.to_ne_bytes();
+            change(&mut bytes);
+            u64::from_ne_bytes(bytes)
+        });
     }
 
     /// Who has the places writes rows alone.

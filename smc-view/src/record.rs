@@ -262,6 +262,16 @@ impl Connection {
     }
 }
 
+/// Sets the state in the first word of a connection's row.
+pub(crate) const fn set_state([of, ..]: &mut [u8; 8], state: u8) {
+    *of = state;
+}
+
+/// Notes in the first word of a connection's row that reading, or writing, was ended.
+pub(crate) const fn set_shut([_, _, _, _, shut, ..]: &mut [u8; 8], reading: bool) {
+    *shut |= if reading { 1 } else { 2 };
+}
+
 /// How far a connection has got, in bytes since it began.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Progress {

@@ -39,6 +39,28 @@ fn over_memory(port: u16) -> Connection {
     }
 }
 
+/// The rest of the row stays as it was.
+#[test]
+fn a_state_and_an_ended_direction_are_published_alone() {
+    let (publisher, view) = publisher();
+    let row = publisher.connection(&over_memory(5000)).unwrap();
+    let read = || view.read().connections[0].0;
+    let expected = Connection {
+        state: state::APP_CLOSE_WAIT_1,
+        shut: (false, true),
+        ..read()
+    };
+    row.set_state(state::APP_CLOSE_WAIT_1);
+    row.set_shut(false);
+    assert_eq!(read(), expected);
+    row.set_shut(true);
+    let both = Connection {
+        shut: (true, true),
+        ..expected
+    };
+    assert_eq!((read(), row.get()), (both, Some(both)));
+}
+
 #[test]
 fn what_is_published_is_read() {
     let (publisher, view) = publisher();
