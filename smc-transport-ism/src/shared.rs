@@ -35,6 +35,7 @@ mod lane;
 mod message;
 mod offers;
 mod outbox;
+mod own_user;
 pub mod pairing;
 mod ring_suppression;
 mod socket;

@@ -13,6 +13,7 @@ use super::alarm::Alarm;
 use super::channel::{Begun, Channel};
 use super::gids::Gids;
 use super::in_flight::InFlight;
+use super::own_user::own_user;
 use super::pairing::{Paired, Peer};
 use super::socket::Socket;
 use super::spin::SpinBudget;
@@ -52,13 +53,13 @@ pub(super) const ALARM: u64 = u64::MAX;
 /// Whether a peer of this user is bounded as one that means harm: root and this process's
 /// own user could do worse by other means.
 pub(super) fn is_stranger(uid: u32) -> bool {
-    uid != 0 && uid != rustix::process::geteuid().as_raw()
+    uid != 0 && uid != own_user()
 }
 
 /// Whether this user is the process's own, so that a peer of it takes this process for one of its
 /// own user's, too. A peer of root does not, unless this process is root's.
 pub(super) fn is_own_user(uid: u32) -> bool {
-    uid == rustix::process::geteuid().as_raw()
+    uid == own_user()
 }
 
 /// Event data of sockets that are left of channels.

