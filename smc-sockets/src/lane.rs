@@ -15,6 +15,7 @@
 //! fault for instance, holds up its own connection and no other.
 
 use std::io::IoSliceMut;
+use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
@@ -24,10 +25,25 @@ use smc_transport_ism::shared::Lane as Memory;
 use crate::shard::{Shard, Via};
 use crate::socket::Socket;
 
-/// The place of a connection's data path while the endpoint has lent it.
+/// Bytes between what two threads write: cache lines are fetched in pairs.
+struct Apart {
+    _bytes: MaybeUninit<[u8; 128]>,
+}
+
+impl Default for Apart {
+    fn default() -> Self {
+        Self {
+            _bytes: MaybeUninit::uninit(),
+        }
+    }
+}
+
+/// The place of a connection's data path while the endpoint has lent it. An alignment instead of
+/// the distances would make each connection's memory more expensive to allocate.
 #[derive(Default)]
-#[repr(align(128))]
+#[repr(C)]
 pub(crate) struct Lane {
+    _before: Apart,
     lent: Mutex<Option<Lent>>,
     /// There is one. Changes under the endpoint's lock only.
     is_lent: AtomicBool,
@@ -35,6 +51,7 @@ pub(crate) struct Lane {
     waiting: AtomicUsize,
     /// Who has the endpoint's lock wanted it while a thread used it.
     is_wanted: AtomicBool,
+    _behind: Apart,
 }
 
 /// A connection's data path.

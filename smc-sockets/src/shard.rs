@@ -11,6 +11,7 @@ mod driver_waker;
 mod ending;
 mod enlisting;
 mod events;
+mod file_limit;
 mod handshakes;
 mod lanes;
 mod leaving;
@@ -66,6 +67,7 @@ use crate::socket::Socket;
 use crate::stack::Settings;
 use crate::undecided::{Undecided, most_callers, most_draining, most_undecided};
 use driver_waker::DriverWaker;
+use file_limit::FileLimit;
 use lanes::Lanes;
 use transports::Transports;
 
@@ -121,6 +123,8 @@ pub(crate) struct Shard {
     pub(crate) pairs: bool,
     /// Bytes of a connection's DMB, unless its program wishes another.
     dmb: u64,
+    /// Most bytes that a file of this process may have.
+    file_limit: FileLimit,
     /// Accepted connections for the driver to go on with.
     handed_over: Mutex<Vec<HandedOver>>,
     /// How long polling for the next message of a handshake pays.
@@ -274,6 +278,7 @@ impl Shard {
             locked_each,
             pairs,
             dmb,
+            file_limit: FileLimit::default(),
             handed_over: Mutex::default(),
             setup_spin: Mutex::new(SpinBudget::new(spin)),
             met: Met::default(),
@@ -285,8 +290,8 @@ impl Shard {
     //= SHM-050
     //= SHM-074
     pub(crate) fn memory_limit(&self) -> Option<Limit> {
-        let file = file_size_limit().filter(|most| *most < self.dmb);
-        let file = file.map(Limit::FileSize);
+        let file = self.file_limit.get(self.coarse(), file_size_limit);
+        let file = file.filter(|most| *most < self.dmb).map(Limit::FileSize);
         file.or_else(|| mapping_limit().map(Limit::Mappings))
     }
 

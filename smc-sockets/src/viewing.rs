@@ -97,12 +97,6 @@ impl Row {
         self.row.get()?.as_ref()
     }
 
-    /// The role of this side, as published.
-    pub(crate) fn role(&self) -> Role {
-        let row = self.get().and_then(ConnectionRow::get);
-        row.map_or(Role::Unknown, |row| row.role)
-    }
-
     /// Counts bytes that one call sent. Callers have the connection alone.
     #[inline(always)]
     pub(crate) fn sent(&self, bytes: usize) {
@@ -163,10 +157,10 @@ impl Row {
         });
     }
 
-    /// What the engine knows of a connection that SMC carries.
-    pub(crate) fn established(&self, known: &Known) {
+    /// What the engine knows of a connection that SMC carries; the role of this side, as published.
+    pub(crate) fn established(&self, known: &Known) -> Role {
         let Some((row, mut at)) = self.get().and_then(|row| Some((row, row.get()?))) else {
-            return;
+            return Role::Unknown;
         };
         let progress = &known.progress;
         (at.token, at.peer_token) = (known.token, progress.peer_token.0);
@@ -181,6 +175,7 @@ impl Row {
             let buffers = [at.send_buffer, at.receive_buffer];
             publisher.established(at.technology, side(at.role), at.version, buffers);
         }
+        at.role
     }
 
     /// Publishes how far a connection has got at a time in nanoseconds since 1970, and its state if
@@ -212,10 +207,9 @@ impl Row {
 
     #[inline(never)]
     fn change_state(&self, code: u8) {
-        if let Some((row, mut at)) = self.get().and_then(|row| Some((row, row.get()?))) {
+        if let Some(row) = self.get() {
             self.state.store(code, Ordering::Relaxed);
-            at.state = code;
-            row.set(&at);
+            row.set_state(code);
         }
     }
 
@@ -229,12 +223,8 @@ impl Row {
 
     /// A direction was shut down.
     pub(crate) fn shut(&self, reading: bool) {
-        if let Some((row, mut at)) = self.get().and_then(|row| Some((row, row.get()?))) {
-            match reading {
-                true => at.shut.0 = true,
-                false => at.shut.1 = true,
-            }
-            row.set(&at);
+        if let Some(row) = self.get() {
+            row.set_shut(reading);
         }
     }
 }

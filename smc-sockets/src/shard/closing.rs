@@ -56,7 +56,7 @@ impl State {
                 until,
                 loops: LeftToLoops::new(self.attention.polls),
             });
-            self.wake_at(shard, until, now);
+            self.wake_about(shard, until, now);
         }
     }
 
@@ -97,7 +97,7 @@ impl State {
 
     fn arm_closing(&mut self, shard: &Shard, now: Instant) {
         if let Some(until) = self.closing.0.front().map(|left| left.until) {
-            self.wake_at(shard, until, now);
+            self.look_again_at(shard, until, now);
         }
     }
 }

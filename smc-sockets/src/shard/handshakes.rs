@@ -256,7 +256,7 @@ impl State {
         if self.attention.loops > 0 || is_awaited {
             self.set_urgent(conn, false);
             driven = now.after(UNDRIVEN);
-            self.wake_at(shard, driven, now);
+            self.wake_about(shard, driven, now);
         }
         if let Some(entry) = self.entry_mut(conn) {
             entry.handshake = Some(handshake);
@@ -303,7 +303,7 @@ impl State {
         let of_socket = |at: &&mut Underway| Some(at.conn) == socket.conn();
         if let Some(underway) = self.handshakes.iter_mut().find(of_socket) {
             underway.wake = Some(time);
-            self.wake_at(shard, time, shard.now());
+            self.wake_about(shard, time, shard.now());
         }
     }
 
@@ -359,7 +359,7 @@ impl State {
         let due = self.handshakes.iter().filter(due);
         let due: Vec<_> = due.map(|at| at.conn).collect();
         if let Some(next) = next {
-            self.wake_at(shard, next, now);
+            self.look_again_at(shard, next, now);
         }
         if due.is_empty() {
             return;

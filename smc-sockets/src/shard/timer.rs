@@ -10,6 +10,10 @@ use smc_proto::time::Instant;
 
 use super::{Shard, State};
 
+/// How late a deadline may be that is only a time to look again: the timer is not set for each of
+/// many connections.
+const SLACK: Duration = Duration::from_millis(1);
+
 impl State {
     /// Sees to it that the driver wakes at the next deadline.
     #[inline(always)]
@@ -28,6 +32,19 @@ impl State {
         if self.armed.is_none_or(|armed| time < armed) {
             self.wake_earlier_at(shard, time, now);
         }
+    }
+
+    /// Sees to it that the driver wakes at this time, or a little later.
+    pub(super) fn wake_about(&mut self, shard: &Shard, time: Instant, now: Instant) {
+        if self.armed.is_none_or(|armed| time.after(SLACK) < armed) {
+            self.wake_earlier_at(shard, time, now);
+        }
+    }
+
+    /// Sees to it that the driver, which has just looked, wakes for the next time to look: not
+    /// before others are due as well, if that is soon.
+    pub(super) fn look_again_at(&mut self, shard: &Shard, time: Instant, now: Instant) {
+        self.wake_about(shard, time.max(now.after(SLACK)), now);
     }
 
     #[inline(never)]

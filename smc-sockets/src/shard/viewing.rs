@@ -48,9 +48,7 @@ impl State {
     pub(super) fn publish_established(&mut self, conn: ConnId) {
         let known = self.known(conn);
         if let (Some(entry), Some(known)) = (self.entry(conn), known) {
-            let view = &entry.socket.view;
-            view.established(&known);
-            let role = view.role();
+            let role = entry.socket.view.established(&known);
             self.publish_group(&known, role);
         }
     }
