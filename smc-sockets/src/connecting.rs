@@ -26,7 +26,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use smc_proto::id::ConnId;
-use smc_transport_ism::shared::pairing::{Call, Outcome, Paired, Peer, Progress};
+use smc_transport_ism::shared::pairing::{self, Call, Outcome, Paired, Peer, Progress};
 use smc_view::Role;
 
 use crate::asking::Wish;
@@ -66,7 +66,8 @@ pub(crate) fn connect(
         let left = until.map(|until| timespec(until.saturating_duration_since(begin)));
         if let Some(socket) = attempt.announced() {
             let left = until.map(|until| until.saturating_duration_since(begin));
-            shard.wait_for_handshake(&socket, left);
+            // A signal does not cut it short.
+            let _ = shard.wait_for_handshake(&socket, left);
             continue;
         }
         let mut polled = attempt.polled();
@@ -112,6 +113,8 @@ struct Attempt {
     notified: Option<Arc<OwnedFd>>,
     /// The socket goes on not to block.
     keeps_mode: bool,
+    /// TCP did not connect at once.
+    connects_slowly: bool,
 }
 
 enum Stage {
@@ -138,13 +141,25 @@ enum Step {
 }
 
 impl Attempt {
-    /// With a socket that does not block, or with one of its own.
+    /// Begins to connect, with a socket that does not block, or with one of its own.
     fn begin(
         shard: &Arc<Shard>,
         given: Option<OwnedFd>,
         to: SocketAddr,
         waits: Waits,
-    ) -> io::Result<Self> {
+    ) -> io::Result<Box<Self>> {
+        let attempt = Self::prepare(shard, given, to, waits)?;
+        attempt.connect()?;
+        Ok(attempt)
+    }
+
+    /// Announces or calls, as far as that comes before TCP begins to connect.
+    fn prepare(
+        shard: &Arc<Shard>,
+        given: Option<OwnedFd>,
+        to: SocketAddr,
+        waits: Waits,
+    ) -> io::Result<Box<Self>> {
         let keeps_mode = waits == Waits::Listed;
         let place = shard.place();
         let socket = match given {
@@ -153,7 +168,6 @@ impl Attempt {
         };
         let room = place.is_some();
         let wish = shard.asking.before_connect(&socket, to, room);
-        let gids = shard.lock().transports.ism.device().gids();
         let pairs = shard.pairs && shard.memory_limit().is_none();
         let may_pair = pairs && room && wish.permitted.is_ok();
         let known = shard.met.at(to).filter(|_| may_pair);
@@ -167,8 +181,7 @@ impl Attempt {
         let (place, socket) = match known {
             Some(server) => match announce(shard, (to, &server), (place, socket), waiting)? {
                 Ok((stage, tcp)) => {
-                    // One that the kernel does not connect is withdrawn as it is dropped.
-                    let announced = Self {
+                    return Ok(Box::new(Self {
                         process: Process::current(),
                         shard: shard.clone(),
                         to,
@@ -181,22 +194,21 @@ impl Attempt {
                         greeting: None,
                         notified,
                         keeps_mode,
-                    };
-                    connect_to(&announced.tcp, to)?;
-                    return Ok(announced);
+                        connects_slowly: false,
+                    }));
                 }
                 Err(rest) => rest,
             },
             None => (place, socket),
         };
         let called = if may_pair {
+            let gids = shard.lock().transports.ism.device().gids();
             let call = Call::announce(&socket, to, gids, shard.pairing_timeouts);
             call.ok().flatten()
         } else {
             None
         };
-        connect_to(&socket, to)?;
-        Ok(Self {
+        Ok(Box::new(Self {
             process: Process::current(),
             shard: shard.clone(),
             to,
@@ -209,7 +221,18 @@ impl Attempt {
             greeting: None,
             notified: None,
             keeps_mode,
-        })
+            connects_slowly: false,
+        }))
+    }
+
+    /// Has TCP begin to connect. An attempt that is dropped because that fails leaves nothing
+    /// announced.
+    fn connect(&self) -> io::Result<()> {
+        let begun = connect_to(&self.tcp, self.to);
+        if begun.is_err() && self.to_workers {
+            let _ = pairing::unmark_client(&self.tcp);
+        }
+        begun
     }
 
     /// Goes on as far as possible without waiting.

@@ -202,6 +202,19 @@ impl SmcStream {
         Connecting::begin_listed(stack, socket, to)
     }
 
+    /// Begins to connect as [`Self::begin_connect_listed`], for a thread that waits for the
+    /// connection by [`Connecting::wait`].
+    ///
+    /// # Errors
+    /// Errors of [`Self::begin_connect_with`].
+    pub fn begin_connect_awaited(
+        stack: &Stack,
+        socket: OwnedFd,
+        to: SocketAddr,
+    ) -> io::Result<Connecting> {
+        Connecting::begin_awaited(stack, socket, to)
+    }
+
     /// What carries the connection, and why; it does not change.
     #[must_use]
     pub fn carrier(&self) -> &Carrier {

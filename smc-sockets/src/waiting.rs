@@ -280,15 +280,21 @@ fn sleep<'a>(
 
 impl Shard {
     /// Waits until it is decided what carries a connection that was announced, or something
-    /// happened, or a time has passed. Polls for a while first, as long as that has paid lately.
-    pub(crate) fn wait_for_handshake(self: &Arc<Self>, socket: &Socket, time: Option<Duration>) {
+    /// happened, or a time has passed; whether a signal ended that. Polls for a while first, as long
+    /// as that has paid lately.
+    pub(crate) fn wait_for_handshake(
+        self: &Arc<Self>,
+        socket: &Socket,
+        time: Option<Duration>,
+    ) -> bool {
         let decided = |_: &mut State| socket.status().is_decided();
         let began = self.now();
         if self.spin_for_handshake(time.unwrap_or(Duration::MAX), decided) {
-            return;
+            return false;
         }
         let left = time.map(|time| time.saturating_sub(self.now().since(began)));
-        drop(sleep(self, socket, self.lock(), left, decided));
+        let (_, interrupted) = sleep(self, socket, self.lock(), left, decided);
+        interrupted
     }
 
     /// Polls for something to happen to a connection that is being made, as long as that has paid

@@ -42,6 +42,8 @@ pub(super) struct Waiting {
     grace: Option<Grace>,
     began: Instant,
     next: Instant,
+    /// The kernel has said that TCP has connected.
+    is_connected: bool,
     has_asked: bool,
     /// Answers to announcements, as last seen.
     answers: u64,
@@ -58,11 +60,8 @@ impl Attempt {
         let now = Instant::now();
         let mut waiting = match waiting {
             Some(waiting) => waiting,
-            None if self.is_connected()? => self.begin_waiting(now),
-            None => {
-                self.stage = Stage::Announced(socket, conn, None);
-                return Ok(Some(Step::Wait(None)));
-            }
+            None if self.has_connected(&socket, conn)? => self.begin_waiting(now, true),
+            None => return Ok(Some(Step::Wait(None))),
         };
         let shard = self.shard.clone();
         let mut state = shard.lock();
@@ -100,6 +99,15 @@ impl Attempt {
             drop(state);
             self.stage = Stage::Announced(socket, conn, Some(waiting));
             return Ok(Some(Step::Wait(Some(until))));
+        }
+        if !waiting.is_connected {
+            drop(state);
+            if !self.has_connected(&socket, conn)? {
+                return Ok(Some(Step::Wait(None)));
+            }
+            waiting.is_connected = true;
+            self.stage = Stage::Announced(socket, conn, Some(waiting));
+            return Ok(None);
         }
         let answers = std::mem::replace(&mut waiting.answers, state.answers());
         if answers != waiting.answers && now < waiting.began + BUSY && !is_called {
@@ -140,8 +148,20 @@ impl Attempt {
         Ok(Some(Step::Wait(Some(until))))
     }
 
-    fn begin_waiting(&self, now: Instant) -> Waiting {
+    /// Whether TCP has connected. If not, the kernel says when it has, and the stage is that of an
+    /// attempt that waits for it; also of one that fails, which takes the announcement back.
+    fn has_connected(&mut self, socket: &Arc<Socket>, conn: ConnId) -> io::Result<bool> {
+        let has_connected = self.is_connected();
+        self.connects_slowly |= matches!(has_connected, Ok(false));
+        if !matches!(has_connected, Ok(true)) {
+            self.stage = Stage::Announced(socket.clone(), conn, None);
+        }
+        has_connected
+    }
+
+    fn begin_waiting(&self, now: Instant, is_connected: bool) -> Waiting {
         Waiting {
+            is_connected,
             call: None,
             grace: None,
             began: now,
@@ -151,17 +171,24 @@ impl Attempt {
         }
     }
 
-    /// Whether nothing is waited for but the answer over shared memory, and a time.
+    /// Whether nothing is waited for but the answer over shared memory, and a time. Whether TCP
+    /// connects is left to [`Self::step`], unless the answer comes first: on this host the kernel
+    /// has connected already, but for a listener whose queue is full.
     pub(super) fn awaits_memory(&mut self) -> bool {
         let is_new = matches!(self.stage, Stage::Announced(_, _, None));
         // An error of TCP is left to `step`.
-        if is_new && self.polls_writable() == Ok(PollFlags::OUT) {
-            let new = self.begin_waiting(Instant::now());
+        if is_new && (!self.connects_slowly || self.polls_writable() == Ok(PollFlags::OUT)) {
+            let new = self.begin_waiting(Instant::now(), false);
             if let Stage::Announced(_, _, waiting) = &mut self.stage {
                 *waiting = Some(new);
             }
         }
         self.announced().is_some()
+    }
+
+    /// Whether it was announced, and nothing has become of that yet.
+    pub(super) fn is_announced(&self) -> bool {
+        matches!(self.stage, Stage::Announced(..))
     }
 
     /// When [`Self::step`] is to be called while the answer is waited for.
@@ -275,6 +302,17 @@ impl Attempt {
         match &self.stage {
             Stage::Announced(socket, ..) => self.notify(&socket.clone()),
             _ => Ok(()),
+        }
+    }
+
+    /// No thread polls for the answer any more: the driver does.
+    pub(super) fn is_left_to_driver(&mut self) {
+        if self.waits != Waits::Here {
+            return;
+        }
+        self.waits = Waits::Elsewhere;
+        if let Stage::Announced(_, conn, _) = &self.stage {
+            self.shard.lock().drive_handshake(&self.shard, *conn);
         }
     }
 

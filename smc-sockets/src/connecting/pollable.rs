@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
@@ -32,7 +32,7 @@ pub struct Connecting {
     /// The one that began.
     process: Process,
     /// None once it is finished: the stream alone has the connection then.
-    attempt: Mutex<Option<Attempt>>,
+    attempt: Mutex<Option<Box<Attempt>>>,
     pollable: OnceLock<Pollable>,
 }
 
@@ -63,22 +63,36 @@ impl Connecting {
     }
 
     /// Begins without a descriptor, unless something else than an event loop is needed to wait for
-    /// the server.
+    /// the server; plain TCP needs none.
     pub(crate) fn begin_listed(stack: &Stack, socket: OwnedFd, to: SocketAddr) -> io::Result<Self> {
+        Self::begin_in_memory(stack, socket, to, Waits::Listed)
+    }
+
+    /// Begins as [`Self::begin_listed`], for a thread that calls [`Self::wait`].
+    pub(crate) fn begin_awaited(
+        stack: &Stack,
+        socket: OwnedFd,
+        to: SocketAddr,
+    ) -> io::Result<Self> {
+        Self::begin_in_memory(stack, socket, to, Waits::Here)
+    }
+
+    fn begin_in_memory(
+        stack: &Stack,
+        socket: OwnedFd,
+        to: SocketAddr,
+        waits: Waits,
+    ) -> io::Result<Self> {
         let stack = stack.toward(to)?;
-        let early = match stack.shard().met.at(to) {
-            Some(_) => None,
-            None => Some(Pollable::new()?),
+        let mut attempt = Attempt::prepare(stack.shard(), Some(socket), to, waits)?;
+        attempt.keeps_mode = true;
+        // Before TCP connects: one that has may be SMC for the peer already.
+        let pollable = match attempt.is_plain() || attempt.is_announced() {
+            true => None,
+            false => Some(Pollable::new()?),
         };
-        let mut attempt = Attempt::begin(stack.shard(), Some(socket), to, Waits::Listed)?;
-        let pollable = match (attempt.awaits_memory(), early) {
-            (true, _) => None,
-            (false, Some(early)) => Some(early),
-            (false, None) => {
-                attempt.poll_announced()?;
-                Some(Pollable::new()?)
-            }
-        };
+        attempt.connect()?;
+        attempt.awaits_memory();
         if let Some(pollable) = &pollable {
             pollable.add(&attempt)?;
         }
@@ -87,14 +101,14 @@ impl Connecting {
 
     /// Makes the descriptor by which an attempt that has begun is waited for.
     #[cfg(feature = "tokio")]
-    pub(super) fn poll(stack: Stack, mut attempt: Attempt) -> io::Result<Self> {
+    pub(super) fn poll(stack: Stack, mut attempt: Box<Attempt>) -> io::Result<Self> {
         attempt.poll_announced()?;
         let pollable = Pollable::new()?;
         pollable.add(&attempt)?;
         Ok(Self::with(stack, attempt, Some(pollable)))
     }
 
-    fn with(stack: Stack, attempt: Attempt, pollable: Option<Pollable>) -> Self {
+    fn with(stack: Stack, attempt: Box<Attempt>, pollable: Option<Pollable>) -> Self {
         Self {
             stack,
             process: Process::current(),
@@ -103,7 +117,7 @@ impl Connecting {
         }
     }
 
-    fn attempt(&self) -> MutexGuard<'_, Option<Attempt>> {
+    fn attempt(&self) -> MutexGuard<'_, Option<Box<Attempt>>> {
         self.attempt.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -115,6 +129,7 @@ impl Connecting {
             let attempt = slot.as_mut()?;
             if self.pollable.get().is_none() {
                 attempt.poll_announced().ok()?;
+                attempt.is_left_to_driver();
                 let new = Pollable::new().ok()?;
                 new.add(attempt).ok()?;
                 // Until it is known when to look.
@@ -123,6 +138,36 @@ impl Connecting {
             }
         }
         self.pollable.get()
+    }
+
+    /// Waits until [`Self::finish`] goes on, or for this time: true, if no descriptor has to be
+    /// polled for that. One that an event loop lists is not waited for.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::Interrupted`] by a signal, and [`io::ErrorKind::Unsupported`] in a child that
+    /// was forked meanwhile.
+    pub fn wait(&self, most: Duration) -> io::Result<bool> {
+        self.process.check()?;
+        let (socket, next) = {
+            let mut slot = self.attempt();
+            let Some(attempt) = slot.as_mut() else {
+                return Ok(true);
+            };
+            if attempt.waits != Waits::Here || !attempt.awaits_memory() {
+                return Ok(false);
+            }
+            (attempt.announced(), attempt.next_look())
+        };
+        let (Some(socket), Some(next)) = (socket, next) else {
+            return Ok(false);
+        };
+        let left = next.saturating_duration_since(Instant::now()).min(most);
+        socket.set_interruptible(true);
+        let interrupted = self.stack.shard().wait_for_handshake(&socket, Some(left));
+        match interrupted {
+            true => Err(io::ErrorKind::Interrupted.into()),
+            false => Ok(true),
+        }
     }
 
     /// Has an event loop list it when [`Self::finish`] goes on; false if a descriptor is needed for
@@ -157,7 +202,7 @@ impl Connecting {
         if !self.process.is_current() {
             return;
         }
-        let socket = self.attempt().as_ref().and_then(Attempt::announced);
+        let socket = self.attempt().as_deref().and_then(Attempt::announced);
         let before = socket.map(|socket| socket.waiters.unwatch(ready));
         drop(before);
     }
@@ -166,7 +211,7 @@ impl Connecting {
     /// SMC, as far as it can be known before, so that [`Self::finish`] comes to TCP.
     #[must_use]
     pub fn is_plain(&self) -> bool {
-        self.attempt().as_ref().is_none_or(Attempt::is_plain)
+        self.attempt().as_deref().is_none_or(Attempt::is_plain)
     }
 
     /// The stream, when it is known what carries it.
@@ -269,7 +314,7 @@ impl Pollable {
 
     fn set_timer(&self, until: Option<Instant>) -> io::Result<()> {
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-        let next = left.map(|left| timespec(left.max(std::time::Duration::from_nanos(1))));
+        let next = left.map(|left| timespec(left.max(Duration::from_nanos(1))));
         let new = Itimerspec {
             it_interval: Timespec::default(),
             it_value: next.unwrap_or_default(),

@@ -32,7 +32,7 @@ pub(crate) enum Begun {
 /// A connection that was announced to its server, and that TCP has.
 pub(crate) struct TaskConnecting {
     stack: Stack,
-    attempt: Attempt,
+    attempt: Box<Attempt>,
     socket: Arc<Socket>,
     waiter: Option<WaiterId>,
 }

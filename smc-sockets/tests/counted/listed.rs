@@ -141,6 +141,62 @@ fn a_loop_lists_what_it_connects_and_accepts() {
     );
 }
 
+/// A thread that waits for the connection itself needs no descriptor but that of TCP either.
+#[test]
+fn a_thread_waits_in_memory_for_what_it_connects() {
+    if !alone(&a_thread_waits_in_memory_for_what_it_connects) {
+        return;
+    }
+    let (server, client) = (stack(), stack());
+    let (listener, address) = listener(&server);
+    let serving = std::thread::spawn(move || {
+        for _ in 0..40 {
+            let (tcp, _) = listener.accept().unwrap();
+            let accepting = server.accepted(tcp).expect("the client pairs");
+            let mut stream = accepting.wait().unwrap();
+            drop(accepting);
+            let mut bytes = [0; 4];
+            stream.read_exact(&mut bytes).unwrap();
+            stream.write_all(&bytes).unwrap();
+        }
+    });
+    let mut descriptors = Vec::new();
+    for round in 0..40 {
+        let before = open_descriptors();
+        let connecting = SmcStream::begin_connect_awaited(&client, socket(), address).unwrap();
+        let mut is_in_memory = true;
+        let end = Instant::now() + LONG;
+        let mut stream = loop {
+            match connecting.finish() {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                outcome => break outcome.unwrap(),
+            }
+            assert!(Instant::now() < end, "{round}: it is not decided");
+            if !connecting.wait(LONG).unwrap() {
+                is_in_memory = false;
+                let mut polled = [PollFd::new(&connecting, PollFlags::IN)];
+                rustix::event::poll(&mut polled, Some(&second())).unwrap();
+            }
+        };
+        if is_in_memory {
+            descriptors.push(open_descriptors().saturating_sub(before));
+        }
+        drop(connecting);
+        assert!(stream.carrier().is_smc(), "{round}: {}", stream.carrier());
+        rustix::io::ioctl_fionbio(stream.tcp(), false).unwrap();
+        stream.write_all(b"here").unwrap();
+        let mut bytes = [0; 4];
+        stream.read_exact(&mut bytes).unwrap();
+        assert_eq!(&bytes, b"here");
+    }
+    serving.join().unwrap();
+    // The server opens and closes descriptors meanwhile, and its first answer is a call.
+    assert!(
+        descriptors.iter().filter(|more| **more <= 3).count() >= 20,
+        "{descriptors:?}"
+    );
+}
+
 /// A server that was met, and answers announcements no more.
 #[test]
 fn a_loop_goes_on_with_a_server_that_does_not_answer() {
