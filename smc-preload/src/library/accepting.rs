@@ -15,6 +15,7 @@ use super::{config, connecting, defaults, hidden, real, report, stats};
 
 /// A socket has begun to listen, or is accepted from although this process did not see that.
 pub(crate) fn listens(fd: i32) {
+    table::begins_use(fd);
     if !config::is_active() || table::has(fd) || !connecting::is_tcp(fd) {
         return;
     }

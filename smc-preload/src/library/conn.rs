@@ -119,7 +119,7 @@ impl Conn {
     /// A connection that is being made.
     pub(crate) fn connecting(pending: Connecting, nonblocking: bool) -> Arc<Self> {
         let new = Self::new(Phase::Pending, false, nonblocking);
-        *lock(&new.pending) = Some(Pending::Connect(Box::new(pending)));
+        *lock(&new.pending) = Some(Pending::Connect(Arc::new(pending)));
         Arc::new(new)
     }
 

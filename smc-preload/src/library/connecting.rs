@@ -56,7 +56,8 @@ pub(crate) fn connect(fd: i32, to: SocketAddr) -> Connects {
         return again(fd, &conn);
     }
     // A socket that connects already, or has, is asked how that went.
-    if !config::is_active() || table::has(fd) || !is_unconnected(fd) {
+    let is_unused = table::begins_use(fd);
+    if !config::is_active() || table::has(fd) || !(is_unused || is_unconnected(fd)) {
         return Connects::Kernel;
     }
     let refused = config::policy().map_or_else(
@@ -82,7 +83,10 @@ pub(crate) fn connect(fd: i32, to: SocketAddr) -> Connects {
     if !nonblocking {
         set_mode(fd, true);
     }
-    let connecting = config::inside(|| SmcStream::begin_connect_listed(stack, own, to));
+    let connecting = config::inside(|| match nonblocking {
+        true => SmcStream::begin_connect_listed(stack, own, to),
+        false => SmcStream::begin_connect_awaited(stack, own, to),
+    });
     let connecting = match connecting {
         Ok(connecting) => connecting,
         Err(error) => {

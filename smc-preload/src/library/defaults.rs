@@ -53,7 +53,7 @@ mod tests {
             restore();
         }
         let fd = 700_321;
-        table::made_here(fd);
+        table::made_here(fd, true);
         is_used(fd);
         assert!(all_have());
         table::closed(fd);

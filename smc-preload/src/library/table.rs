@@ -10,7 +10,7 @@
 
 use std::array;
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
 use smc_sockets::PublishedListener;
@@ -38,8 +38,8 @@ struct Slot {
     number: AtomicU64,
     object: Mutex<Option<Object>>,
     added: Added,
-    /// Whether this program made the descriptor as a socket.
-    is_made_here: AtomicBool,
+    /// Whether this program made the descriptor as a socket, and has not used it yet.
+    origin: AtomicU8,
     /// Threads that wait at it in the kernel, if it is an epoll set without connections.
     waiters: AtomicU32,
 }
@@ -52,6 +52,11 @@ struct Added {
     events: AtomicU32,
     data: AtomicU64,
 }
+
+/// The program has made the descriptor as a socket.
+const MADE_HERE: u8 = 1;
+/// The program has made it as a socket of TCP, and has neither connected it nor listened at it.
+const UNUSED: u8 = 2;
 
 /// The descriptor has been in several sets, or its registration has changed.
 const UNKNOWN: i32 = -1;
@@ -460,21 +465,36 @@ pub(crate) fn closed(fd: i32) {
     if slot.added.set.load(Ordering::Relaxed) != 0 {
         slot.added.set.store(0, Ordering::Relaxed);
     }
-    if slot.is_made_here.load(Ordering::Relaxed) {
-        slot.is_made_here.store(false, Ordering::Relaxed);
+    if slot.origin.load(Ordering::Relaxed) != 0 {
+        slot.origin.store(0, Ordering::Relaxed);
     }
 }
 
-/// The program has made a socket.
-pub(crate) fn made_here(fd: i32) {
+/// The program has made a socket, one of TCP or another.
+pub(crate) fn made_here(fd: i32, is_tcp: bool) {
     if let Some(slot) = slot_or_new(fd) {
-        slot.is_made_here.store(true, Ordering::Relaxed);
+        let unused = if is_tcp { UNUSED } else { 0 };
+        slot.origin.store(MADE_HERE | unused, Ordering::Relaxed);
     }
+}
+
+/// The program connects a socket, or listens at it: whether it is one of TCP that this program has
+/// made and not used before, as far as the library has seen. The kernel refuses to connect one
+/// that is in use all the same.
+pub(crate) fn begins_use(fd: i32) -> bool {
+    let Some(slot) = slot(fd) else {
+        return false;
+    };
+    let before = slot.origin.load(Ordering::Relaxed);
+    if before & UNUSED != 0 {
+        slot.origin.store(before & !UNUSED, Ordering::Relaxed);
+    }
+    before & UNUSED != 0
 }
 
 /// Whether the program, or one that it was forked from, has made a descriptor as a socket.
 pub(crate) fn is_made_here(fd: i32) -> bool {
-    slot(fd).is_some_and(|slot| slot.is_made_here.load(Ordering::Relaxed))
+    slot(fd).is_some_and(|slot| slot.origin.load(Ordering::Relaxed) & MADE_HERE != 0)
 }
 
 /// Threads that wait at an epoll set in the kernel without the library.
@@ -534,6 +554,19 @@ mod tests {
         assert_eq!(known(900_000, u32::MAX).next(), None);
         reveal(701_777);
         assert!(!has(701_777));
+    }
+
+    #[test]
+    fn a_socket_is_unused_until_it_is_used_once() {
+        let fd = 700_200;
+        assert!(!begins_use(fd), "it is none of this program's");
+        made_here(fd, true);
+        assert!(begins_use(fd) && !begins_use(fd) && is_made_here(fd));
+        made_here(fd, true);
+        closed(fd);
+        assert!(!begins_use(fd) && !is_made_here(fd));
+        made_here(fd, false);
+        assert!(!begins_use(fd), "it is not of TCP");
     }
 
     #[test]

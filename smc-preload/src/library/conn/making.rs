@@ -19,7 +19,7 @@ pub(crate) const SLICE: Duration = Duration::from_millis(50);
 /// How a connection comes about.
 pub(super) enum Pending {
     /// A connection that this side began.
-    Connect(Box<Connecting>),
+    Connect(Arc<Connecting>),
     /// The other side has; this one begins when it is first used.
     Accept(Box<Accepting>),
 }
@@ -189,12 +189,9 @@ impl Conn {
     /// Waits until it is decided what carries the connection, without end if there is no time.
     pub(crate) fn wait_decided(self: &Arc<Self>, until: Option<Instant>) -> Result<Phase, Errno> {
         loop {
-            let fd = match self.advance() {
-                Phase::Pending => self.pollable(),
-                decided => return Ok(decided),
-            };
-            if self.phase() != Phase::Pending {
-                return Ok(self.phase());
+            let phase = self.advance();
+            if phase != Phase::Pending {
+                return Ok(phase);
             }
             if smc_sockets::interrupts::are_due() {
                 return Err(Errno::INTR);
@@ -203,12 +200,39 @@ impl Conn {
             if left.is_some_and(|left| left.is_zero()) {
                 return Err(Errno::INPROGRESS);
             }
-            // Another thread may go on with it meanwhile, and close what is polled here.
-            match poll_one(fd, Some(left.map_or(SLICE, |left| left.min(SLICE)))) {
+            let time = left.map_or(SLICE, |left| left.min(SLICE));
+            match self.wait_slice(time) {
                 // As the kernel does it for calls without a time.
                 Err(Errno::INTR) if until.is_none() && signals::restart_calls() => {}
-                polled => polled?,
+                waited => waited?,
             }
+        }
+    }
+
+    /// Waits until [`Self::advance`] may go on, for this time at most.
+    fn wait_slice(&self, time: Duration) -> Result<(), Errno> {
+        if self.wait_in_memory(time)? {
+            return Ok(());
+        }
+        let fd = self.pollable();
+        if self.phase() != Phase::Pending {
+            return Ok(());
+        }
+        // Another thread may go on with it meanwhile, and close what is polled here.
+        poll_one(fd, Some(time))
+    }
+
+    /// Waits without a descriptor, if that is possible.
+    fn wait_in_memory(&self, time: Duration) -> Result<bool, Errno> {
+        let connecting = match self.lock(&self.pending).as_deref() {
+            Some(Some(Pending::Connect(connecting))) => connecting.clone(),
+            _ => return Ok(false),
+        };
+        match config::inside(|| connecting.wait(time)) {
+            Ok(waited) => Ok(waited),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Err(Errno::INTR),
+            // It is the parent's.
+            Err(_) => Ok(false),
         }
     }
 

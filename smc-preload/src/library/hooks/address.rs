@@ -35,7 +35,8 @@ pub(super) unsafe extern "C-unwind" fn socket(
     let new = unsafe { real::socket(domain, kind, protocol) };
     if matches!(domain, AF_INET | AF_INET6) && config::is_active() && !config::is_inside() {
         fds::is_new(new);
-        table::made_here(new);
+        let is_stream = kind & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) == libc::SOCK_STREAM;
+        table::made_here(new, is_stream && matches!(protocol, 0 | libc::IPPROTO_TCP));
     }
     new
 }
