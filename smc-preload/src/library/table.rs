@@ -423,7 +423,7 @@ impl Entry {
 
 /// The kernel has a descriptor in an epoll set from now on.
 pub(crate) fn added(fd: i32, to: Registration) {
-    let Some(slot) = slot_or_new(fd) else {
+    let Some(slot) = slot(fd).or_else(|| slot_or_new(fd)) else {
         return;
     };
     let added = &slot.added;
