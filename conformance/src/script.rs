@@ -46,12 +46,13 @@ use smc_proto::endpoint::{ClcError, ClcProgress, ConnOptions, Endpoint, Next, Tc
 use smc_proto::event::Event;
 use smc_proto::id::{ConnId, DeviceId, GroupId, LinkId};
 use smc_proto::path::{LocalPath, PathEvent, RoceVersion, Route};
-use smc_proto::storage::{Limits, Owned};
+use smc_proto::storage::Limits;
 use smc_proto::time::{Duration, Instant};
 use smc_proto::wire::cdc::Cdc;
 use smc_proto::wire::clc::{AcceptConfirm, ClcMessage, MAX_LENGTH, Subnets};
 use smc_proto::wire::llc::LlcMessage;
 use smc_proto::wire::types::{DiagnosisCode, Gid, Mac, Mtu, PeerId};
+use smc_transport_sim::sim::{Tables, recorded_tables};
 pub use waiting::Waiting;
 
 /// Compares what was found with what was expected; if they differ, fails with
@@ -71,7 +72,7 @@ pub const DEVICE: DeviceId = DeviceId(0);
 #[derive(Clone, Debug)]
 pub struct Script {
     /// The engine under test.
-    pub endpoint: Endpoint<Owned>,
+    pub endpoint: Endpoint<Tables>,
     /// Executor of its RDMA commands.
     pub adapter: Adapter,
     /// What the peer sends of itself unless the test changes it.
@@ -138,7 +139,7 @@ impl Script {
         config.timeouts.confirm_link_delay = Duration::ZERO;
         configure(&mut config);
         Self {
-            endpoint: Endpoint::new(config, 7, Owned::new(limits)),
+            endpoint: Endpoint::new(config, 7, recorded_tables(limits)),
             adapter: Adapter::default(),
             peer: Peer::default(),
             paths: vec![path],
@@ -543,7 +544,8 @@ impl Script {
     /// Fails the test with the conversation so far.
     #[track_caller]
     pub fn fail(&self, why: impl Display) -> ! {
-        panic!("{why}\n{}\n", self.transcript());
+        let events = self.endpoint.observer_ref();
+        panic!("{why}\n{}\nevents:\n{events}\n", self.transcript());
     }
 }
 

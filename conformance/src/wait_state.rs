@@ -7,9 +7,9 @@ use smc_proto::command::TcpCommand;
 use smc_proto::endpoint::{ClcError, ClcProgress, Endpoint};
 use smc_proto::event::CloseReason;
 use smc_proto::id::ConnId;
-use smc_proto::storage::Owned;
 use smc_proto::version::SmcVersion;
 use smc_proto::wire::clc::ClcMessage;
+use smc_transport_sim::sim::Tables;
 
 use crate::script::{Peer, Script, Waiting};
 use crate::smcd::hand::{Hand, Mode};
@@ -132,7 +132,7 @@ impl Reached {
     }
 
     /// The endpoint.
-    pub fn endpoint(&mut self) -> &mut Endpoint<Owned> {
+    pub fn endpoint(&mut self) -> &mut Endpoint<Tables> {
         match &mut self.world {
             World::SmcR(script) => &mut script.endpoint,
             World::SmcD(hand) => &mut hand.endpoint,

@@ -22,6 +22,7 @@ use crate::rand::TokenKey;
 use crate::slots::{Linked, Pool};
 use crate::storage::Tables;
 use crate::time::Instant;
+use crate::trace::{self, Tap, TimerKind, TraceEvent};
 
 /// Core and the tables of the data path, borrowed for one call.
 ///
@@ -33,7 +34,17 @@ pub(crate) struct DataPath<'a> {
     pub(crate) core: &'a mut Core,
     pub(crate) connections: Pool<'a, ConnectionRecord>,
     pub(crate) links: Pool<'a, Link>,
+    /// Where events go.
+    pub(crate) tap: Tap<'a>,
 }
+
+/// Parts of a [`DataPath`], each in registers.
+pub(crate) type Parts<'a> = (
+    &'a mut Core,
+    Pool<'a, ConnectionRecord>,
+    Pool<'a, Link>,
+    Tap<'a>,
+);
 
 /// Outcome of [`Endpoint::read`](crate::endpoint::Endpoint::read).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -67,11 +78,12 @@ pub(crate) enum Deferred {
 
 impl<'a> DataPath<'a> {
     #[inline(always)]
-    pub(crate) fn new(core: &'a mut Core, tables: Tables<'a>) -> Self {
+    pub(crate) fn new(core: &'a mut Core, (tables, tap): (Tables<'a>, Tap<'a>)) -> Self {
         Self {
             core,
             connections: tables.connections,
             links: tables.links,
+            tap,
         }
     }
 }
@@ -79,9 +91,9 @@ impl<'a> DataPath<'a> {
 impl DataPath<'_> {
     /// For a step that is not inlined.
     #[inline(always)]
-    pub(crate) fn parts(&mut self) -> (&mut Core, Pool<'_, ConnectionRecord>, Pool<'_, Link>) {
+    pub(crate) fn parts(&mut self) -> Parts<'_> {
         let (connections, links) = (self.connections.reborrow(), self.links.reborrow());
-        (self.core, connections, links)
+        (self.core, connections, links, self.tap.reborrow())
     }
 
     // ---- the application's side ------------------------------------------
@@ -101,6 +113,7 @@ impl DataPath<'_> {
         let Some(connection) = record.connection.as_mut() else {
             return Err(ApiMisuse::SendClosed);
         };
+        let seen = self.tap.look(connection);
         let written = connection.write(self.core.now, &self.core.config.connection, |space| {
             fill(&BufferSpans {
                 buffer,
@@ -109,6 +122,7 @@ impl DataPath<'_> {
             })
         })?;
         let moved = connection.moved_deadline();
+        self.compare(index, seen);
         self.after_write(link, index, moved, written);
         Ok(written)
     }
@@ -124,7 +138,7 @@ impl DataPath<'_> {
         written: u32,
     ) {
         if let Some(deadline) = moved {
-            self.connections.set_deadline(index, deadline);
+            self.set_conn_deadline(index, deadline);
         }
         if written > 0 {
             self.queue_on_link(link, index);
@@ -146,11 +160,13 @@ impl DataPath<'_> {
             return Err(ApiMisuse::Closed);
         };
         let eye_catcher = self.core.has_eye_catcher(connection.receive_ring());
+        let seen = self.tap.look(connection);
         let bytes = connection.read(
             #[inline(always)]
             |bytes| take(&element.spans(bytes, eye_catcher)),
         )?;
         let follows = connection.has_work_of_reading();
+        self.compare(index, seen);
         if follows {
             self.queue_on_link(link, index);
         }
@@ -263,7 +279,19 @@ impl DataPath<'_> {
         if let Some(record) = self.connections.at_mut(conn) {
             record.tcp = Some(command);
             self.core.tcp_out.push_back(&mut self.connections, conn);
+            self.trace_conn(conn, || TraceEvent::TcpOrdered {
+                order: command.into(),
+            });
         }
+    }
+
+    /// Sets or clears the deadline of a connection.
+    #[inline(always)]
+    pub(crate) fn set_conn_deadline(&mut self, conn: ConnIdx, deadline: Option<Instant>) {
+        if self.tap.is_on() && self.connections.deadline(conn) != deadline {
+            self.trace_conn(conn, || trace::deadline(TimerKind::Connection, deadline));
+        }
+        self.connections.set_deadline(conn, deadline);
     }
 
     // ---- consequences ----------------------------------------------------
@@ -272,8 +300,8 @@ impl DataPath<'_> {
     /// bytes: work for the link, a deadline, an event. Others are left.
     #[inline(always)]
     pub(crate) fn after_connection(&mut self, index: ConnIdx) -> Deferred {
-        let (core, connections, links) = self.parts();
-        after_connection(core, connections, links, index)
+        let (core, connections, links, tap) = self.parts();
+        after_connection(core, connections, links, tap, index)
     }
 
     /// Notes events of a connection that has not ended.
@@ -324,16 +352,18 @@ fn member<'a>(
 }
 
 #[inline(never)]
-fn after_connection(
-    core: &mut Core,
-    connections: Pool<'_, ConnectionRecord>,
-    links: Pool<'_, Link>,
+fn after_connection<'a>(
+    core: &'a mut Core,
+    connections: Pool<'a, ConnectionRecord>,
+    links: Pool<'a, Link>,
+    tap: Tap<'a>,
     index: ConnIdx,
 ) -> Deferred {
     let mut path = DataPath {
         core,
         connections,
         links,
+        tap,
     };
     let Some(record) = path.connections.at_mut(index) else {
         return Deferred::Nothing;
@@ -346,7 +376,7 @@ fn after_connection(
     let readable = phase == Phase::Active && connection.take_readable();
     let settled = connection.notices().is_empty();
     if let Some(deadline) = connection.moved_deadline() {
-        path.connections.set_deadline(index, deadline);
+        path.set_conn_deadline(index, deadline);
     }
     if wants_work {
         path.queue_on_link(link, index);

@@ -26,7 +26,7 @@ use crate::engine::Engine;
 #[allow(deprecated)]
 pub use crate::renamed::{Looked, Taken};
 pub use crate::rendezvous::{ClcError, ClcProgress, ConnOptions, Next, Proposed, ProposedV2};
-use crate::storage::Storage;
+use crate::storage::{Storage, for_call};
 use crate::time::Instant;
 
 /// One SMC stack: any number of connections, link groups and RNICs.
@@ -77,22 +77,32 @@ impl<S: Storage> Endpoint<S> {
         &mut self.storage
     }
 
+    #[cfg(feature = "trace")]
+    pub(crate) const fn storage_mut(&mut self) -> &mut S {
+        &mut self.storage
+    }
+
+    #[cfg(feature = "trace")]
+    pub(crate) const fn storage_ref(&self) -> &S {
+        &self.storage
+    }
+
     fn engine(&mut self, now: Instant) -> Engine<'_> {
-        let engine = Engine::new(&mut self.core, self.storage.tables());
+        let engine = Engine::new(&mut self.core, for_call(&mut self.storage));
         engine.groups.data.core.begin(now);
         engine
     }
 
     #[inline(always)]
     fn unchanged_engine(&mut self) -> Engine<'_> {
-        Engine::new(&mut self.core, self.storage.tables())
+        Engine::new(&mut self.core, for_call(&mut self.storage))
     }
 
     /// The tables that the data path needs; the others are not touched
     /// once this is inlined.
     #[inline(always)]
     fn data_path(&mut self) -> DataPath<'_> {
-        DataPath::new(&mut self.core, self.storage.tables())
+        DataPath::new(&mut self.core, for_call(&mut self.storage))
     }
 
     #[cold]

@@ -21,6 +21,7 @@ use crate::rendezvous::Handshake;
 use crate::slots::Pool;
 use crate::storage::Tables;
 use crate::time::Instant;
+use crate::trace::Tap;
 
 /// Core and tables, borrowed for one call.
 pub(crate) struct Engine<'a> {
@@ -30,14 +31,14 @@ pub(crate) struct Engine<'a> {
 
 impl<'a> Engine<'a> {
     #[inline]
-    pub(crate) fn new(core: &'a mut Core, tables: Tables<'a>) -> Self {
+    pub(crate) fn new(core: &'a mut Core, call: (Tables<'a>, Tap<'a>)) -> Self {
         core.change();
-        Self::for_data(core, tables)
+        Self::for_data(core, call)
     }
 
     /// An engine for a call that changes nothing but bytes of a connection.
     #[inline(always)]
-    pub(crate) fn for_data(core: &'a mut Core, tables: Tables<'a>) -> Self {
+    pub(crate) fn for_data(core: &'a mut Core, (tables, tap): (Tables<'a>, Tap<'a>)) -> Self {
         let Tables {
             connections,
             handshakes,
@@ -52,6 +53,7 @@ impl<'a> Engine<'a> {
                     core,
                     connections,
                     links,
+                    tap,
                 },
                 groups,
                 buffers,

@@ -244,5 +244,10 @@ mod slots;
 pub mod stats;
 pub mod storage;
 pub mod time;
+#[cfg(feature = "trace")]
+pub mod trace;
+#[cfg(not(feature = "trace"))]
+#[allow(dead_code, unreachable_pub, unused_imports)]
+mod trace;
 pub mod version;
 pub mod wire;

@@ -43,6 +43,7 @@ use crate::link_group::Role;
 use crate::path::{IsmPath, LocalPath};
 use crate::slots::{Linked, Links};
 use crate::time::{Duration, Instant};
+use crate::trace::TraceEvent;
 use crate::version::{Negotiated, SmcVersion};
 use crate::wire::cdc::{Cdc, ProducerFlags};
 use crate::wire::cdc_ism::CdcIsm;
@@ -322,6 +323,7 @@ impl Engine<'_> {
         let Some(h) = self.handshakes.at_mut(handshake) else {
             return;
         };
+        let (conn, old) = (h.conn, h.state);
         h.state = state;
         let Some(record) = self.groups.data.connections.at_mut(h.conn) else {
             debug_assert!(false, "a connection outlives its rendezvous");
@@ -332,6 +334,10 @@ impl Engine<'_> {
             let group = self.groups.groups.at(record.group);
             record.contact.links_left = group.map_or(0, |g| g.former.count());
         }
+        self.trace_conn(conn, || TraceEvent::RendezvousMoved {
+            old: old.into(),
+            new: state.into(),
+        });
     }
 
     /// Begins or resumes the local work before Accept or Confirm. The first call of a

@@ -6,6 +6,9 @@ pub use crate::rendezvous::Handshake;
 #[cfg(feature = "rations")]
 pub use crate::slots::Ration;
 pub use crate::slots::{Pool, PoolHead, Slot};
+#[cfg(feature = "trace")]
+use crate::trace::Observer;
+use crate::trace::Tap;
 
 /// Provides the tables of an endpoint. Implement it for memory of another kind,
 /// always returning the same tables; [`Fixed`] and `Owned` (feature `alloc`) serve
@@ -13,6 +16,27 @@ pub use crate::slots::{Pool, PoolHead, Slot};
 pub trait Storage {
     /// The tables, for the duration of one call.
     fn tables(&mut self) -> Tables<'_>;
+
+    /// The tables, and who observes what is done with them during the call.
+    #[cfg(feature = "trace")]
+    #[inline]
+    fn observed(&mut self) -> (Tables<'_>, Option<&mut dyn Observer>) {
+        (self.tables(), None)
+    }
+}
+
+/// The tables of a call, and where its events go.
+#[inline(always)]
+pub(crate) fn for_call<S: Storage>(storage: &mut S) -> (Tables<'_>, Tap<'_>) {
+    #[cfg(feature = "trace")]
+    {
+        let (tables, observer) = storage.observed();
+        (tables, Tap::new(observer))
+    }
+    #[cfg(not(feature = "trace"))]
+    {
+        (storage.tables(), Tap::OFF)
+    }
 }
 
 /// All tables of an endpoint. A full table makes a new connection fail or fall

@@ -16,6 +16,7 @@ mod news;
 mod paths;
 mod policy;
 mod pump;
+mod recording;
 mod refuse;
 mod socket;
 mod transfer;
@@ -27,7 +28,7 @@ use std::sync::{Arc, Mutex};
 use smc_proto::config::Config;
 use smc_proto::endpoint::Endpoint;
 use smc_proto::id::{ConnId, DeviceId, GroupId, LinkId};
-use smc_proto::storage::{Limits, Owned, Storage};
+use smc_proto::storage::{Limits, Storage};
 use smc_proto::time::{Duration, Instant};
 use smc_proto::wire::types::{Mac, PeerId};
 
@@ -39,12 +40,13 @@ use crate::tcp::{Side, SmcOption, TcpId};
 
 use host_clock::HostClock;
 pub use policy::{EventsFull, Policy};
+pub use recording::{Recording, Tables, recorded_tables, tables};
 use socket::Socket;
 pub use socket::{Life, SocketId, SocketState, Transport};
 
 /// Hosts with an engine each, and sockets between them.
 #[derive(Clone, Debug)]
-pub struct Simulation<S = Owned> {
+pub struct Simulation<S = Tables> {
     fabric: Fabric,
     hosts: Vec<Host<S>>,
     sockets: Vec<Socket>,
@@ -94,7 +96,7 @@ pub enum Driven {
 /// Messages a simulation remembers for [`Simulation::trace`].
 const TRACE: usize = 4096;
 
-impl Simulation<Owned> {
+impl Simulation<Tables> {
     /// Adds a host whose endpoint has boxed tables. Only such a host survives a
     /// crash: another instance begins with tables of the same sizes.
     pub fn add_host(
@@ -104,9 +106,9 @@ impl Simulation<Owned> {
         limits: Limits,
         ports: &[PortConfig],
     ) -> HostId {
-        let id = self.add_host_with(name, config, Owned::new(limits), ports);
+        let id = self.add_host_with(name, config, tables(limits), ports);
         if let Some(host) = self.hosts.get_mut(usize::from(id.0)) {
-            host.anew = Some((Owned::new, limits));
+            host.anew = Some((tables, limits));
         }
         id
     }

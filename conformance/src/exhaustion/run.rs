@@ -175,7 +175,7 @@ impl<'s> Playback<'s> {
                 true => Ration::From(number),
             };
             if let Some(endpoint) = self.simulation.endpoint(host) {
-                endpoint.storage().head(table).ration(ration);
+                endpoint.storage().storage().head(table).ration(ration);
             }
             return;
         }
@@ -202,7 +202,7 @@ impl<'s> Playback<'s> {
             return self.simulation.events(host);
         };
         let endpoint = self.simulation.endpoint(host);
-        endpoint.map_or(0, |e| e.storage().head(table).requests().into())
+        endpoint.map_or(0, |e| e.storage().storage().head(table).requests().into())
     }
 
     fn play(&mut self) {

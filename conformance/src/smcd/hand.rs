@@ -15,12 +15,13 @@ use smc_proto::endpoint::{ConnOptions, Endpoint, Usage};
 use smc_proto::event::{CloseReason, Event};
 use smc_proto::id::{BufferId, ConnId, DeviceId};
 use smc_proto::path::{IsmPath, Paths};
-use smc_proto::storage::{Limits, Owned};
+use smc_proto::storage::Limits;
 use smc_proto::time::{Duration, Instant};
 use smc_proto::version::SmcVersion;
 use smc_proto::wire::cdc_ism::CDC_ISM_LENGTH;
 use smc_proto::wire::clc::{ClcMessage, Subnets};
 use smc_proto::wire::types::{BufferSize, Chid, DmbToken, Eid, IsmGid, Mac, PeerId};
+use smc_transport_sim::sim::{Tables, recorded_tables};
 
 /// The engine's only device.
 pub const DEVICE: DeviceId = DeviceId(0);
@@ -68,7 +69,7 @@ impl Mode {
 #[derive(Clone, Debug)]
 pub struct Hand {
     /// The engine under test.
-    pub endpoint: Endpoint<Owned>,
+    pub endpoint: Endpoint<Tables>,
     /// Virtual time.
     pub now: Instant,
     /// How the two sides speak.
@@ -122,7 +123,7 @@ impl Hand {
         config.send_buffer = BufferSize::K16;
         configure(&mut config);
         Self {
-            endpoint: Endpoint::new(config, 1, Owned::new(limits)),
+            endpoint: Endpoint::new(config, 1, recorded_tables(limits)),
             now: Instant::from_nanos(1),
             mode,
             hold: false,

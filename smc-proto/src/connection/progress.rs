@@ -1,6 +1,10 @@
 //! How far a connection has got, for who looks at it from outside.
 
 use super::{CloseState, Connection};
+#[cfg(feature = "trace")]
+use crate::trace::Marks;
+#[cfg(feature = "trace")]
+use crate::wire::cdc::ProducerFlags;
 use crate::wire::types::AlertToken;
 
 /// Positions and sizes of a connection. Positions are bytes since the connection began.
@@ -50,6 +54,28 @@ impl Connection {
             received: self.rx.received.total,
             consumed: self.rx.consumed.total,
             messages: self.tx.emitted,
+        }
+    }
+
+    /// What events tell apart.
+    #[cfg(feature = "trace")]
+    pub(crate) fn marks(&self) -> Marks {
+        let announced = ProducerFlags::URGENT_PENDING.union(ProducerFlags::URGENT_PRESENT);
+        Marks {
+            state: self.close.state,
+            cause: self.close.cause,
+            produced: self.tx.produced,
+            written: self.tx.written.total,
+            completed: self.tx.completed,
+            peer_consumed: self.tx.consumer.total,
+            received: self.rx.received.total,
+            consumed: self.rx.consumed.total,
+            window: self.tx.window(),
+            exhausted: self.tx.exhausted,
+            urgent: (
+                self.rx.peer_flags.intersects(announced),
+                self.rx.peer_flags.contains(ProducerFlags::URGENT_PRESENT),
+            ),
         }
     }
 }

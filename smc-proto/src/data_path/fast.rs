@@ -6,6 +6,7 @@
 
 use super::DataPath;
 use crate::command::DataTransmit;
+use crate::connection::CdcOutcome;
 use crate::connection_record::list::READY;
 use crate::connection_record::{Pending, Phase};
 use crate::id::{ConnId, DeviceId, LinkId, WrId};
@@ -46,6 +47,7 @@ impl DataPath<'_> {
         let Some(connection) = record.connection.as_mut() else {
             return false;
         };
+        let seen = self.tap.look(connection);
         let Some(sent) = connection.fast_transmit(record.target.address, transmit) else {
             return false;
         };
@@ -78,6 +80,7 @@ impl DataPath<'_> {
                 device.links.push_back(&mut self.links, link);
             }
         }
+        self.trace_sent(index, seen, &transmit.payload);
         true
     }
 
@@ -115,6 +118,7 @@ impl DataPath<'_> {
         let Some(connection) = record.connection.as_mut() else {
             return false;
         };
+        let seen = self.tap.look(connection);
         let Some(readable) = connection.fast_cdc(cdc) else {
             return false;
         };
@@ -127,6 +131,7 @@ impl DataPath<'_> {
                 before.precede(&mut self.connections, index);
             }
         }
+        self.trace_received(index, seen, || cdc.read(), CdcOutcome::Applied);
         true
     }
 
@@ -160,6 +165,7 @@ impl DataPath<'_> {
         let Some(connection) = owner.connection.as_mut().filter(|_| active) else {
             return false;
         };
+        let seen = self.tap.look(connection);
         let Some(writable) = connection.fast_completion(record) else {
             return false;
         };
@@ -172,6 +178,7 @@ impl DataPath<'_> {
                 before.precede(&mut self.connections, index);
             }
         }
+        self.compare(index, seen);
         true
     }
 }

@@ -9,7 +9,7 @@ use crate::id::{ConnId, GroupId, LinkId};
 use crate::link_group::Role;
 use crate::path::Paths;
 use crate::rendezvous::ConnOptions;
-use crate::storage::Storage;
+use crate::storage::{Storage, for_call};
 use crate::time::Instant;
 use crate::wire::types::DiagnosisCode;
 
@@ -111,7 +111,7 @@ impl<S: Storage> Endpoint<S> {
     /// A connection for reading and writing, unless the handle is stale.
     #[inline]
     pub fn conn(&mut self, conn: ConnId) -> Option<ConnMut<'_>> {
-        let engine = Engine::for_data(&mut self.core, self.storage.tables());
+        let engine = Engine::for_data(&mut self.core, for_call(&mut self.storage));
         let index = engine.live_conn(conn)?;
         Some(ConnMut { engine, index })
     }

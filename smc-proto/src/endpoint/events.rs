@@ -5,6 +5,7 @@ use crate::engine::Engine;
 use crate::event::{CloseReason, Event};
 use crate::link_group::{GroupNotified, LinkNotified};
 use crate::planted::PlantedBug;
+use crate::trace::TraceEvent;
 
 impl Engine<'_> {
     /// The next event. A group is reported up before its first connection, and
@@ -38,6 +39,7 @@ impl Engine<'_> {
             .groups_down
             .pop_front(&mut self.groups.groups)?;
         let group = self.groups.group_id(index);
+        self.groups.trace_group(index, || TraceEvent::GroupFreed);
         self.groups.groups.remove(index);
         Some(Event::GroupDown { group })
     }
@@ -60,6 +62,7 @@ impl Engine<'_> {
             self.groups.drop_absent_link(index);
             return Some(Event::LinkUp { group, link });
         }
+        self.groups.trace_freed(index);
         self.groups.data.links.remove(index);
         Some(Event::LinkDown { group, link })
     }

@@ -8,7 +8,7 @@ use crate::id::{BufferId, ConnId, ConnIdx, LinkId, WrId};
 use crate::link_group::{Follows, owner_of};
 use crate::path::PathEvent;
 use crate::rendezvous::{ClcError, ClcProgress};
-use crate::storage::Storage;
+use crate::storage::{Storage, for_call};
 use crate::time::Instant;
 use crate::wire::cdc_ism::CDC_ISM_LENGTH;
 
@@ -116,9 +116,9 @@ impl<S: Storage> Endpoint<S> {
         buffer: BufferId,
         cdc: &[u8; CDC_ISM_LENGTH],
     ) -> Option<(ConnIdx, Follows)> {
-        let tables = self.storage.tables();
+        let (tables, tap) = for_call(&mut self.storage);
         let owner = owner_of(&tables.buffers, &tables.connections, buffer)?;
-        let follows = DataPath::new(&mut self.core, tables).on_fast_signal(owner, cdc)?;
+        let follows = DataPath::new(&mut self.core, (tables, tap)).on_fast_signal(owner, cdc)?;
         Some((owner, follows))
     }
 

@@ -22,8 +22,9 @@ use crate::data_path::Deferred;
 use crate::id::{BufferId, ConnId};
 use crate::link_group::owner_of;
 use crate::stats::{DataCounts, Statistics, count};
-use crate::storage::Storage;
+use crate::storage::{Storage, for_call};
 use crate::time::Instant;
+use crate::trace::{Seen, TraceEvent};
 use crate::wire::cdc_ism::{CDC_ISM_LENGTH, CdcIsm, Endianness};
 
 /// The data path of a connection that an endpoint has lent.
@@ -40,6 +41,8 @@ pub struct LentConnection {
     now: Instant,
     config: ConnectionConfig,
     counts: DataCounts,
+    /// How far it was when it was lent, for the events of what happened since.
+    seen: Seen,
 }
 
 impl LentConnection {
@@ -196,13 +199,15 @@ impl<S: Storage> Endpoint<S> {
     /// expected of it now.
     #[must_use]
     pub fn lend(&mut self, now: Instant, conn: ConnId) -> Option<LentConnection> {
-        let mut tables = self.storage.tables();
+        let (mut tables, mut tap) = for_call(&mut self.storage);
         let record = tables
             .connections
             .live_mut(conn.index, conn.generation)
             .filter(|record| record.can_be_lent())?;
         let connection = record.connection.take()?;
         record.lending = Lending::Lent;
+        let seen = tap.look(&connection);
+        tap.note(now, || (conn.into(), TraceEvent::Lent));
         Some(LentConnection {
             eye_catcher: self.core.has_eye_catcher(connection.receive_ring()),
             connection,
@@ -212,6 +217,7 @@ impl<S: Storage> Endpoint<S> {
             now,
             config: self.core.config.connection,
             counts: DataCounts::default(),
+            seen,
         })
     }
 
@@ -230,6 +236,14 @@ impl<S: Storage> Endpoint<S> {
         };
         let before = core::mem::replace(&mut record.lending, Lending::No);
         record.connection = Some(lent.connection);
+        engine
+            .groups
+            .data
+            .trace_conn(index, || TraceEvent::Returned {
+                sent: u32::try_from(lent.counts.cdc_sent).unwrap_or(u32::MAX),
+                received: u32::try_from(lent.counts.cdc_received).unwrap_or(u32::MAX),
+            });
+        engine.groups.data.compare(index, lent.seen);
         let deferred = engine.groups.data.after_connection(index);
         if deferred != Deferred::Nothing {
             engine.groups.execute(deferred);

@@ -5,7 +5,7 @@ use crate::completion::IsmCompletion;
 use crate::data_path::{DataPath, Deferred};
 use crate::id::{BufferId, ConnId};
 use crate::link_group::{Follows, owner_of};
-use crate::storage::Storage;
+use crate::storage::{Storage, for_call};
 use crate::time::Instant;
 use crate::wire::cdc_ism::CDC_ISM_LENGTH;
 
@@ -46,7 +46,7 @@ impl<S: Storage> Endpoint<S> {
         conn: ConnId,
         read_head: impl FnOnce(BufferId, &mut [u8; CDC_ISM_LENGTH]) -> bool,
     ) -> PollOutcome {
-        let tables = self.storage.tables();
+        let (tables, tap) = for_call(&mut self.storage);
         let Some(record) = tables.connections.live(conn.index, conn.generation) else {
             return PollOutcome::Nothing;
         };
@@ -62,7 +62,7 @@ impl<S: Storage> Endpoint<S> {
         };
         self.core.begin(now);
         self.core.step();
-        let mut path = DataPath::new(&mut self.core, tables);
+        let mut path = DataPath::new(&mut self.core, (tables, tap));
         match owner.and_then(|owner| path.on_fast_signal(owner, &cdc)) {
             Some(Follows::Readable) => return PollOutcome::Cursors,
             Some(Follows::Deferred(Deferred::Nothing)) => {}

@@ -8,6 +8,7 @@ use crate::id::{BufferIdx, ConnIdx, GroupIdx, Idx, LinkIdx};
 use crate::link_group::Groups;
 use crate::path::LocalPath;
 use crate::planted::PlantedBug;
+use crate::trace::TraceEvent;
 use crate::version::Terms;
 use crate::wire::cdc_ism::CDC_ISM_LENGTH;
 use crate::wire::types::{BufferSize, LinkUserId, PeerId, Psn};
@@ -25,8 +26,10 @@ impl Groups<'_> {
     ) -> Option<GroupIdx> {
         let new = LinkGroup::new(role, peer_id, vlan, path.lan, terms, formation);
         let (group, _) = self.groups.insert(new)?;
+        self.trace_group(group, || created(role, terms));
         self.data.core.ports.learn(path);
         let Some(link) = self.new_link(group, path) else {
+            self.trace_group(group, || TraceEvent::GroupFreed);
             self.groups.remove(group);
             return None;
         };
@@ -71,6 +74,15 @@ impl Groups<'_> {
         {
             *slot = index;
         }
+        if self.data.tap.is_on() {
+            let group = self.group_id(group);
+            let LocalPath { device, port, .. } = path;
+            self.trace_link(index, || TraceEvent::LinkCreated {
+                group,
+                device,
+                port,
+            });
+        }
         Some(index)
     }
 
@@ -85,7 +97,11 @@ impl Groups<'_> {
             g.connection_count = g.connection_count.saturating_add(1);
             g.idle_deadline = None;
             let deadline = g.next_deadline();
-            self.groups.set_deadline(group, deadline);
+            self.set_group_deadline(group, deadline);
+        }
+        if self.data.tap.is_on() {
+            let conn = self.data.conn_id(conn);
+            self.trace_group(group, || TraceEvent::GroupJoined { conn });
         }
         self.offer_group(group);
     }
@@ -149,6 +165,11 @@ impl Groups<'_> {
         if let Some(buffer) = self.buffers.at_mut(index) {
             buffer.waiter = conn;
         }
+        self.trace_buffer(index, || TraceEvent::BufferCreated {
+            buffer: kind,
+            elements,
+            octets: size.octets(),
+        });
         self.schedule_buffer(index);
         Some(index)
     }
@@ -178,7 +199,7 @@ impl Groups<'_> {
             buffer.dirty.insert(element);
         }
         let generation = self.buffers.generation(index);
-        self.buffers.set_deadline(index, None);
+        self.set_buffer_deadline(index, None);
         if let Some(record) = self.data.connections.at_mut(conn) {
             match kind {
                 BufferKind::Rmb => {
@@ -196,6 +217,10 @@ impl Groups<'_> {
             }
         }
         self.note_owner(index, conn);
+        if self.data.tap.is_on() {
+            let conn = self.data.conn_id(conn);
+            self.trace_buffer(index, || TraceEvent::ElementTaken { conn, element });
+        }
         self.list_spare(index);
     }
 
@@ -270,6 +295,10 @@ impl Groups<'_> {
             g.remote_rmbs.remove(&mut self.remote_rmbs, remote.rmb);
             g.remote_rmbs.push_front(&mut self.remote_rmbs, remote.rmb);
         }
+        if self.data.tap.is_on() {
+            let conn = self.data.conn_id(conn);
+            self.trace_group(group, || TraceEvent::GroupLeft { conn });
+        }
         self.return_element(conn, rmb.buffer, rmb.index);
         self.return_element(conn, send, 1);
         let now = self.now();
@@ -291,7 +320,7 @@ impl Groups<'_> {
                 g.idle_deadline = Some(now.after(idle));
             }
             let deadline = g.next_deadline();
-            self.groups.set_deadline(group, deadline);
+            self.set_group_deadline(group, deadline);
         }
         self.offer_group(group);
         self.wake_for_rmb(group);
@@ -338,7 +367,11 @@ impl Groups<'_> {
                 None => idle,
             };
             let deadline = now.after(idle);
-            self.buffers.set_deadline(index, Some(deadline));
+            self.set_buffer_deadline(index, Some(deadline));
+        }
+        if self.data.tap.is_on() {
+            let conn = self.data.conn_id(conn);
+            self.trace_buffer(index, || TraceEvent::ElementReturned { conn });
         }
         self.drop_absent_buffer(index);
         self.schedule_buffer(index);
@@ -369,10 +402,20 @@ impl Groups<'_> {
                 g.rmb_count = g.rmb_count.saturating_sub(1);
             }
         }
+        self.trace_buffer(index, || TraceEvent::BufferFreed);
         self.buffers.remove(index);
         if kind == BufferKind::Rmb {
             self.wake_for_rmb(group);
         }
         self.try_free_group(group);
+    }
+}
+
+/// The event of a new link group.
+pub(super) fn created(role: Role, terms: Terms) -> TraceEvent {
+    TraceEvent::GroupCreated {
+        side: role.into(),
+        technology: terms.technology,
+        version: terms.version,
     }
 }

@@ -10,6 +10,7 @@ use crate::connection::FatalCause;
 use crate::data_path::Deferred;
 use crate::id::{BufferId, BufferIdx, GroupIdx, LinkId, LinkIdx};
 use crate::link_group::Groups;
+use crate::trace::TraceEvent;
 
 /// A buffer that could not be had. The connection that waits for it was woken, and leaves
 /// first, so that its element comes back; then the buffer goes.
@@ -61,6 +62,7 @@ impl Groups<'_> {
                     if let Some(b) = self.buffers.at_mut(index) {
                         b.on_allocated();
                     }
+                    self.trace_buffer(index, || TraceEvent::BufferAllocated);
                     self.schedule_buffer(index);
                 }
             }
@@ -86,6 +88,7 @@ impl Groups<'_> {
                     if let Some(b) = self.buffers.at_mut(index) {
                         b.on_cleared(offset);
                     }
+                    self.trace_buffer(index, || TraceEvent::ElementCleared);
                     self.schedule_buffer(index);
                     self.list_spare(index);
                 }

@@ -10,6 +10,7 @@ use crate::id::ConnIdx;
 use crate::link_group::Groups;
 use crate::planted::PlantedBug;
 use crate::time::Instant;
+use crate::trace::TraceEvent;
 
 impl Groups<'_> {
     /// Runs `change` on a connection's protocol state, then draws the consequences.
@@ -20,7 +21,9 @@ impl Groups<'_> {
     ) -> Option<R> {
         let now = self.data.core.now;
         let connection = self.data.connections.at_mut(index)?.connection.as_mut()?;
+        let seen = self.data.tap.look(connection);
         let result = change(connection, now, &self.data.core.config);
+        self.data.compare(index, seen);
         self.after_connection(index);
         Some(result)
     }
@@ -121,6 +124,7 @@ impl Groups<'_> {
             .notices
             .remove(Pending::READABLE | Pending::WRITABLE | Pending::URGENT);
         self.data.core.statistics.closed(reason);
+        self.trace_conn(index, || TraceEvent::ConnClosed { reason });
         self.data.report(index, Pending::END);
         self.release(index);
     }
@@ -150,6 +154,7 @@ impl Groups<'_> {
             self.leave_group(index);
         }
         if ended && (sent || self.data.core.planted(PlantedBug::FreeListedSlot)) {
+            self.trace_conn(index, || TraceEvent::ConnFreed);
             self.data.connections.remove(index);
         }
     }

@@ -6,6 +6,7 @@ use crate::data_path::DataPath;
 use crate::id::{BufferId, BufferIdx, ConnIdx, DeviceId, GroupId, GroupIdx, LinkIdx};
 use crate::slots::Pool;
 use crate::time::Instant;
+use crate::trace::{self, TimerKind};
 
 /// Link groups with what belongs to them, and below it the data path, borrowed for one call.
 pub(crate) struct Groups<'a> {
@@ -51,6 +52,33 @@ impl Groups<'_> {
             index,
             generation: self.buffers.generation(index),
         }
+    }
+
+    /// Sets or clears the deadline of a link.
+    #[inline(always)]
+    pub(crate) fn set_link_deadline(&mut self, link: LinkIdx, deadline: Option<Instant>) {
+        if self.data.tap.is_on() && self.data.links.deadline(link) != deadline {
+            self.trace_link(link, || trace::deadline(TimerKind::Link, deadline));
+        }
+        self.data.links.set_deadline(link, deadline);
+    }
+
+    /// Sets or clears the deadline of a link group.
+    #[inline(always)]
+    pub(crate) fn set_group_deadline(&mut self, group: GroupIdx, deadline: Option<Instant>) {
+        if self.data.tap.is_on() && self.groups.deadline(group) != deadline {
+            self.trace_group(group, || trace::deadline(TimerKind::Group, deadline));
+        }
+        self.groups.set_deadline(group, deadline);
+    }
+
+    /// Sets or clears the deadline of a buffer.
+    #[inline(always)]
+    pub(crate) fn set_buffer_deadline(&mut self, buffer: BufferIdx, deadline: Option<Instant>) {
+        if self.data.tap.is_on() && self.buffers.deadline(buffer) != deadline {
+            self.trace_buffer(buffer, || trace::deadline(TimerKind::Buffer, deadline));
+        }
+        self.buffers.set_deadline(buffer, deadline);
     }
 
     /// Puts a buffer on its device's list if it has anything to do.

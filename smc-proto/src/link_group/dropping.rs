@@ -4,6 +4,7 @@ use super::link_state::LinkNotified;
 use super::{Flow, QpGoal};
 use crate::id::{GroupIdx, Idx, LinkIdx, RemoteRmbIdx};
 use crate::link_group::Groups;
+use crate::trace::TraceEvent;
 
 impl Groups<'_> {
     /// Notes the end of a link for the application and frees its slot when
@@ -27,10 +28,23 @@ impl Groups<'_> {
                 .link_events
                 .push_back(&mut self.data.links, link),
             Some(LinkNotified::Nothing) => {
+                self.trace_freed(link);
                 self.data.links.remove(link);
             }
             // `LinkUp` first; then `LinkDown` follows.
             _ => {}
+        }
+    }
+
+    /// The event of the end of a link; an SMC-D group has none.
+    #[inline(always)]
+    pub(crate) fn trace_freed(&mut self, link: LinkIdx) {
+        if self.data.tap.is_on()
+            && let Some(group) = self.link(link).map(|l| l.group)
+            && self.ism_peer_of(group).is_none()
+        {
+            let group = self.group_id(group);
+            self.trace_link(link, || TraceEvent::LinkFreed { group });
         }
     }
 
@@ -44,7 +58,7 @@ impl Groups<'_> {
         let (group, position) = (l.group, l.position);
         let port = l.peer.map(|peer| (peer.gid, peer.mac));
         self.data.unlist_link(link);
-        self.data.links.set_deadline(link, None);
+        self.set_link_deadline(link, None);
         if let Some(g) = self.groups.at_mut(group) {
             g.other_port = port.or(g.other_port);
         }

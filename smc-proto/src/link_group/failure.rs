@@ -13,8 +13,9 @@
 use super::link_state::DeletionProgress;
 use super::{Fallback, GroupState, LinkState};
 use crate::event::CloseReason;
-use crate::id::{GroupIdx, LinkIdx};
+use crate::id::{GroupIdx, Idx, LinkIdx};
 use crate::link_group::Groups;
+use crate::trace::TraceEvent;
 use crate::wire::types::DeleteLinkReason;
 
 impl Groups<'_> {
@@ -43,6 +44,7 @@ impl Groups<'_> {
             return;
         }
         let added = g.addition.link == link;
+        self.trace_link(link, || TraceEvent::LinkFailed { reason, close });
         match link_state {
             LinkState::Offered => self.lose_addition(group),
             LinkState::Adding if added => self.lose_addition(group),
@@ -86,10 +88,12 @@ impl Groups<'_> {
             })
             .find(|(index, _)| *index != link)
             .map(|(index, _)| index);
+        let seen = self.data.look_at_link(reprieved.unwrap_or(Idx::NONE));
         if let Some(index) = reprieved
             && let Some(l) = self.data.links.at_mut(index)
         {
             l.link_state = LinkState::Active;
+            self.data.compare_link(index, seen);
             self.arm_link(index);
             self.data.schedule_link(index);
             return false;

@@ -19,7 +19,7 @@ impl Groups<'_> {
 
     pub(crate) fn arm_link(&mut self, link: LinkIdx) {
         let deadline = self.link_deadline(link);
-        self.data.links.set_deadline(link, deadline);
+        self.set_link_deadline(link, deadline);
     }
 
     fn link_deadline(&self, link: LinkIdx) -> Option<Instant> {

@@ -29,6 +29,7 @@ use crate::event::CloseReason;
 use crate::id::{GroupIdx, Idx, LinkIdx};
 use crate::link_group::Groups;
 use crate::stats::count;
+use crate::trace::{self, TraceEvent};
 use crate::wire::llc::{LLC_LENGTH, LlcMessage};
 use crate::wire::types::DeleteLinkReason;
 
@@ -39,15 +40,24 @@ impl Groups<'_> {
         let is_v2 = self.groups.at(group).is_some_and(|g| g.terms.is_v2());
         let message = match form::read(bytes, is_v2) {
             Ok(Some(message)) => message,
-            Ok(None) => return,
+            Ok(None) => {
+                self.trace_link(link, || ignored(bytes));
+                return;
+            }
             Err(_) => {
+                self.trace_link(link, || TraceEvent::LlcMalformed {
+                    message: bytes.first().copied().unwrap_or(0),
+                    length: u16::try_from(bytes.len()).unwrap_or(u16::MAX),
+                });
                 //= LLC-079
                 self.violation(link);
                 return;
             }
         };
         count(&mut self.data.core.statistics.llc_received);
+        self.trace_link(link, || trace::llc_received(bytes));
         if self.groups.at(group).is_none_or(|g| g.is_ending()) {
+            self.trace_link(link, || ignored(bytes));
             return;
         }
         // A link that was given up says nothing any more, except that all is over.
@@ -57,6 +67,7 @@ impl Groups<'_> {
             .and_then(|l| l.link_state.removal())
             .is_some_and(|removal| !removal.graceful);
         if dead && !message.deletes_all() {
+            self.trace_link(link, || ignored(bytes));
             return;
         }
         let message = match message {
@@ -99,6 +110,7 @@ impl Groups<'_> {
     /// The peer broke the protocol on a link: the link is down (LLC-079).
     pub(crate) fn violation(&mut self, link: LinkIdx) {
         count(&mut self.data.core.statistics.violations);
+        self.trace_link(link, || TraceEvent::Violation);
         self.fail_link(
             link,
             DeleteLinkReason::PROTOCOL_VIOLATION,
@@ -233,4 +245,10 @@ impl Groups<'_> {
             _ => {}
         }
     }
+}
+
+/// The event of a message that has no effect.
+fn ignored(bytes: &[u8]) -> TraceEvent {
+    let message = bytes.first().copied().unwrap_or(0);
+    TraceEvent::LlcIgnored { message }
 }

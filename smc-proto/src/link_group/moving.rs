@@ -6,6 +6,8 @@ use crate::connection_record::{Phase, Target};
 use crate::id::{ConnIdx, GroupIdx, Idx, LinkIdx};
 use crate::link_group::Groups;
 use crate::stats::count;
+use crate::trace::TraceEvent;
+use crate::wire::types::LinkNumber;
 
 impl Groups<'_> {
     /// Nothing of a link is in flight any more: its connections go on over
@@ -69,6 +71,9 @@ impl Groups<'_> {
             };
         }
         count(&mut self.data.core.statistics.failovers);
+        let before = self.link(from).map_or(LinkNumber(0), |l| l.number);
+        let to = self.data.link_id(target);
+        self.trace_conn(conn, || TraceEvent::LinkChanged { from: before, to });
         self.with_connection(conn, |connection, now, config| {
             connection.on_link_changed(now, &config.connection);
         });

@@ -5,6 +5,7 @@ use crate::id::{DeviceId, GroupIdx, Idx};
 use crate::link_group::Fallback;
 use crate::link_group::Groups;
 use crate::path::LocalPath;
+use crate::trace::TraceEvent;
 use crate::wire::types::{DeleteLinkReason, DiagnosisCode};
 
 impl Groups<'_> {
@@ -34,6 +35,9 @@ impl Groups<'_> {
         if !path.is_usable() {
             return;
         }
+        let (device, port) = (path.device, path.port);
+        self.data
+            .trace(|| (device.into(), TraceEvent::PortUp { port }));
         self.data.core.ports.learn(path);
         for group in self.groups.indices() {
             let concerned = self

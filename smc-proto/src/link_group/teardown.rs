@@ -14,6 +14,7 @@ use crate::id::{BufferIdx, GroupIdx, Idx, LinkIdx};
 use crate::link_group::Groups;
 use crate::planted::PlantedBug;
 use crate::stats::count;
+use crate::trace::{GroupStep, TraceEvent};
 use crate::wire::types::DiagnosisCode;
 
 /// What becomes of a connection whose group ends while it is being formed.
@@ -48,7 +49,7 @@ impl Groups<'_> {
             (Some(_), Fallback::Decline(code)) => Some(code),
             (allowed, Fallback::Keep) => allowed,
         };
-        g.state = GroupState::Ending(reason);
+        let old = core::mem::replace(&mut g.state, GroupState::Ending(reason));
         g.flow_deadline = None;
         g.idle_deadline = None;
         g.founder = Idx::NONE;
@@ -58,7 +59,12 @@ impl Groups<'_> {
         if was_active && g.connection_count > 0 {
             count(&mut self.data.core.statistics.groups_lost);
         }
-        self.groups.set_deadline(group, None);
+        self.trace_group(group, || TraceEvent::GroupMoved {
+            old: old.into(),
+            new: GroupStep::Ending,
+            reason: Some(reason),
+        });
+        self.set_group_deadline(group, None);
         self.conclude_all(group);
         for link in links {
             self.unhash_link(link);
@@ -161,7 +167,7 @@ impl Groups<'_> {
                 buffer.retired = true;
                 // The peer's keys end with the links.
                 buffer.agreement = Agreement::None;
-                groups.buffers.set_deadline(index, None);
+                groups.set_buffer_deadline(index, None);
             }
             groups.list_spare(index);
             groups.drop_absent_buffer(index);
@@ -201,6 +207,7 @@ impl Groups<'_> {
                 .groups_down
                 .push_back(&mut self.groups, group),
             Some(GroupNotified::Nothing) => {
+                self.trace_group(group, || TraceEvent::GroupFreed);
                 self.groups.remove(group);
             }
             _ => {}

@@ -9,6 +9,7 @@ use crate::id::{BufferIdx, ConnId, DeviceId, Idx, LinkId, LinkIdx, WrId};
 use crate::link_group::Groups;
 use crate::planted::PlantedBug;
 use crate::stats::count;
+use crate::trace;
 
 impl Groups<'_> {
     /// The next command for a device, derived from the state of its links and
@@ -76,6 +77,7 @@ impl Groups<'_> {
             && let Some((payload, kind)) = self.next_llc(link)
         {
             count(&mut self.data.core.statistics.llc_sent);
+            self.trace_link(link, || trace::llc_sent(&payload));
             return self.post_send(link, id, kind, payload);
         }
         if let Some(command) = self.next_large_command(link, id) {
@@ -237,6 +239,7 @@ impl DataPath<'_> {
         let config = &self.core.config.connection;
         let address = record.target.address;
         let connection = record.connection.as_mut()?;
+        let seen = self.tap.look(connection);
         let Some(sent) = connection.next_transmit(self.core.now, config, address, transmit) else {
             state.ready.remove(&mut self.connections, index);
             *deferred = Deferred::Idle(index);
@@ -255,6 +258,7 @@ impl DataPath<'_> {
         transmit.wr_id = WrId(number);
         state.ready.remove(&mut self.connections, index);
         let goes_on = state.goes_on(index);
+        self.trace_sent(index, seen, &transmit.payload);
         if !settled {
             *deferred = self.after_connection(index);
         }

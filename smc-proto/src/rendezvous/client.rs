@@ -12,6 +12,7 @@ use crate::event::FallbackReason;
 use crate::id::{ConnIdx, HandshakeIdx, Idx, LinkIdx};
 use crate::link_group::{Fallback, Formation, Link, LinkGroup, QpGoal, Role, qpn_bucket};
 use crate::path::{IsmPath, LocalPath, Paths, Route};
+use crate::trace::TraceEvent;
 use crate::version::SmcVersion;
 use crate::wire::clc::AcceptConfirm;
 use crate::wire::types::{AlertToken, DiagnosisCode};
@@ -31,6 +32,10 @@ impl Engine<'_> {
             .connections
             .insert(ConnectionRecord::new(Idx::NONE))
             .ok_or(OpenError::Full)?;
+        self.trace_conn(conn, || TraceEvent::RendezvousStarted {
+            side: role.into(),
+            option: negotiated,
+        });
         //= TCPOPT-010
         //= TCPOPT-011
         if !negotiated {
@@ -55,6 +60,7 @@ impl Engine<'_> {
             .handshakes
             .insert(Handshake::new(conn, role, &options, overall))
         else {
+            self.trace_conn(conn, || TraceEvent::ConnFreed);
             self.groups.data.connections.remove(conn);
             return Err(OpenError::Full);
         };
@@ -62,6 +68,7 @@ impl Engine<'_> {
         if token == AlertToken(0) {
             // Reserved by deployed peers; the next use of the slot has another.
             self.handshakes.remove(handshake);
+            self.trace_conn(conn, || TraceEvent::ConnFreed);
             self.groups.data.connections.remove(conn);
             return Err(OpenError::Full);
         }

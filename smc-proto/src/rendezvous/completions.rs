@@ -4,6 +4,7 @@ use crate::completion::{IsmCompletion, RdmaCompletion};
 use crate::data_path::Deferred;
 use crate::engine::Engine;
 use crate::link_group::IsmFollowUp;
+use crate::trace::TraceEvent;
 use crate::wire::cdc::Cdc;
 
 impl Engine<'_> {
@@ -16,6 +17,8 @@ impl Engine<'_> {
                 && let Ok(cdc) = Cdc::parse(payload)
             {
                 h.keep_early(&cdc);
+                let (conn, sequence) = (h.conn, cdc.sequence);
+                self.trace_conn(conn, || TraceEvent::CdcEarly { sequence });
             }
             return;
         }
@@ -32,6 +35,8 @@ impl Engine<'_> {
             IsmFollowUp::Early(handshake, cdc) => {
                 if let Some(h) = self.handshakes.at_mut(handshake) {
                     h.keep_early_ism(&cdc);
+                    let conn = h.conn;
+                    self.trace_conn(conn, || TraceEvent::CdcEarly { sequence: 0 });
                 }
             }
             IsmFollowUp::Useless(useless) => {

@@ -10,6 +10,8 @@ use crate::id::{ConnIdx, GroupIdx, HandshakeIdx, LinkIdx, RemoteRmbIdx};
 use crate::link_group::Role;
 use crate::planted::PlantedBug;
 use crate::stats::count;
+use crate::trace::TraceEvent;
+use crate::version::Technology;
 use crate::wire::types::DiagnosisCode;
 use crate::wire::types::RToken;
 
@@ -83,6 +85,10 @@ impl Engine<'_> {
         };
         let (early, first_contact) = (h.early, record.first_contact);
         let home = self.groups.group_id(record.group);
+        let technology = match h.smcd {
+            Some(_) => Technology::SmcD,
+            None => Technology::SmcR,
+        };
         self.drop_handshake(handshake);
         if let Some(record) = self.groups.data.connections.at_mut(conn) {
             record.connection = Some(connection);
@@ -95,6 +101,11 @@ impl Engine<'_> {
         if first_contact {
             count(&mut self.groups.data.core.statistics.first_contacts);
         }
+        self.trace_conn(conn, || TraceEvent::Established {
+            group: home,
+            first_contact,
+            technology,
+        });
         //= TCPOPT-009
         self.groups
             .data

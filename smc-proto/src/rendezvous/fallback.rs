@@ -7,6 +7,7 @@ use crate::engine::Engine;
 use crate::event::{CloseReason, FallbackReason};
 use crate::id::{ConnIdx, GroupIdx, HandshakeIdx, Idx};
 use crate::link_group::{Fallback, Groups};
+use crate::trace::{self, TimerKind, TraceEvent};
 use crate::wire::types::DiagnosisCode;
 
 impl Engine<'_> {
@@ -35,6 +36,11 @@ impl Engine<'_> {
             crossing,
         };
         self.set_state(handshake, state);
+        self.trace_conn(conn, || TraceEvent::Declining {
+            code,
+            out_of_sync,
+            crossing,
+        });
         self.groups
             .data
             .core
@@ -75,9 +81,10 @@ impl Engine<'_> {
             record.end = Some(End::FellBack(why));
             self.drop_handshake(handshake);
             self.groups.data.core.statistics.ended(End::FellBack(why));
+            self.trace_conn(conn, || End::FellBack(why).into());
             // Nothing is held back yet, so nothing hurries: TCP may take as long
             // as it likes to deliver the first bytes, a Decline or not.
-            self.groups.data.connections.set_deadline(conn, None);
+            self.groups.data.set_conn_deadline(conn, None);
             self.groups.data.report(conn, Pending::END);
             self.groups.release(conn);
         } else {
@@ -103,8 +110,9 @@ impl Engine<'_> {
             record.phase = Phase::Ended;
             record.end = Some(end);
         }
-        self.groups.data.connections.set_deadline(index, None);
+        self.groups.data.set_conn_deadline(index, None);
         self.groups.data.core.statistics.ended(end);
+        self.trace_conn(index, || end.into());
         self.groups.data.report(index, Pending::END);
         self.groups.release(index);
     }
@@ -185,6 +193,13 @@ impl Engine<'_> {
             .handshakes
             .at(handshake)
             .map(super::Handshake::next_deadline);
+        if let Some(h) = self.handshakes.at(handshake)
+            && self.groups.data.tap.is_on()
+            && self.handshakes.deadline(handshake) != deadline
+        {
+            let conn = h.conn;
+            self.trace_conn(conn, || trace::deadline(TimerKind::Rendezvous, deadline));
+        }
         self.handshakes.set_deadline(handshake, deadline);
     }
 

@@ -11,6 +11,7 @@ use crate::event::{CloseReason, FallbackReason};
 use crate::id::{ConnIdx, GroupIdx, HandshakeIdx};
 use crate::link_group::Fallback;
 use crate::stats::count;
+use crate::trace::{self, TraceEvent};
 use crate::wire::clc::{
     ClcHeader, ClcKind, ClcMessage, ClcParseError, Decline, EYE_CATCHER, EYE_CATCHER_SMCD,
     HEADER_LENGTH, Proposal,
@@ -96,6 +97,9 @@ impl Engine<'_> {
             Phase::Watching => Ok(self.watch(index, bytes)),
             Phase::Active => {
                 // TCP carries nothing once SMC-R does (AMB-35).
+                self.trace_conn(index, || TraceEvent::ClcOutOfTurn {
+                    length: shown(bytes),
+                });
                 self.fail_active(index);
                 Err(ClcError::OutOfTurn)
             }
@@ -124,6 +128,9 @@ impl Engine<'_> {
             // peer lost patience, and expects plain TCP (CLC-047).
             _ if begins_like_decline(bytes) => None,
             _ => {
+                self.trace_conn(index, || TraceEvent::ClcOutOfTurn {
+                    length: shown(bytes),
+                });
                 self.reset(index, CloseReason::PeerMisbehaved);
                 return Err(ClcError::OutOfTurn);
             }
@@ -134,6 +141,9 @@ impl Engine<'_> {
             }),
             Ok(Some((message, len))) => {
                 count(&mut self.groups.data.core.statistics.clc_received);
+                self.trace_conn(index, || {
+                    trace::clc_received(bytes.get(..len).unwrap_or_default(), &message)
+                });
                 self.on_message(index, handshake, due, message)
                     .map(|next| ClcProgress::Consumed { len, next })
             }
@@ -143,6 +153,9 @@ impl Engine<'_> {
                 //= CLC-072
                 //= SEC-007
                 //= V2-271
+                self.trace_conn(index, || TraceEvent::ClcMalformed {
+                    length: shown(bytes),
+                });
                 self.reset(index, CloseReason::PeerMisbehaved);
                 Err(ClcError::Parse(error))
             }
@@ -202,6 +215,7 @@ impl Engine<'_> {
             }
             _ => {
                 //= CLC-073
+                self.trace_conn(index, || TraceEvent::ClcUnexpected { message: kind });
                 self.reset(index, CloseReason::PeerMisbehaved);
                 Err(ClcError::Unexpected { kind })
             }
@@ -262,8 +276,11 @@ impl Engine<'_> {
                 let length = usize::from(header.length);
                 match bytes.get(..length).map(ClcMessage::parse) {
                     None => return self.hold_back(index, length),
-                    Some(Ok((ClcMessage::Decline(_), len))) => {
+                    Some(Ok((message @ ClcMessage::Decline(_), len))) => {
                         count(&mut self.groups.data.core.statistics.clc_received);
+                        self.trace_conn(index, || {
+                            trace::clc_received(bytes.get(..len).unwrap_or_default(), &message)
+                        });
                         ClcProgress::Consumed {
                             len,
                             next: Next::Stop,
@@ -285,10 +302,7 @@ impl Engine<'_> {
             let until = self
                 .now()
                 .after(self.groups.data.core.config.timeouts.crossing_decline);
-            self.groups
-                .data
-                .connections
-                .set_deadline(index, Some(until));
+            self.groups.data.set_conn_deadline(index, Some(until));
         }
         ClcProgress::NeedMore { total }
     }
@@ -312,7 +326,7 @@ impl Engine<'_> {
             && record.phase == Phase::Watching
         {
             record.phase = Phase::Ended;
-            self.groups.data.connections.set_deadline(index, None);
+            self.groups.data.set_conn_deadline(index, None);
             self.groups.release(index);
         }
     }
@@ -357,6 +371,11 @@ impl Engine<'_> {
 /// Bytes a message takes, as far as the ones at hand show.
 fn needed(bytes: &[u8]) -> usize {
     ClcHeader::parse(bytes).map_or(HEADER_LENGTH, |header| usize::from(header.length))
+}
+
+/// Bytes shown, as an event says it.
+fn shown(bytes: &[u8]) -> u16 {
+    u16::try_from(bytes.len()).unwrap_or(u16::MAX)
 }
 
 /// Whether bytes may be the beginning of a Decline, with either eye catcher.

@@ -6,6 +6,7 @@ use crate::engine::Engine;
 use crate::id::{ConnId, ConnIdx, HandshakeIdx};
 use crate::link_group::Role;
 use crate::stats::count;
+use crate::trace;
 use crate::version::SmcVersion;
 use crate::wire::BufferTooSmall;
 use crate::wire::clc::{ClcMessage, Decline, PeerOs};
@@ -34,6 +35,9 @@ impl Engine<'_> {
                 .remove(&mut self.handshakes, handshake);
             count(&mut self.groups.data.core.statistics.clc_sent);
             let id = self.groups.data.conn_id(conn);
+            self.trace_conn(conn, || {
+                trace::clc_sent(buffer.get(..length).unwrap_or_default(), &message)
+            });
             self.on_clc_sent(conn, handshake);
             return Ok(Some((id, length)));
         }

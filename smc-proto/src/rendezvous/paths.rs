@@ -6,6 +6,7 @@ use crate::engine::Engine;
 use crate::id::DeviceId;
 use crate::link_group::Role;
 use crate::path::{IsmPath, PathEvent};
+use crate::trace::TraceEvent;
 use crate::version::SmcVersion;
 use crate::wire::types::DiagnosisCode;
 
@@ -17,6 +18,13 @@ impl Engine<'_> {
             PathEvent::PortDown { device, port } => (device, Some(port)),
             PathEvent::DeviceRemoved { device } => (device, None),
         };
+        self.groups.data.trace(|| {
+            let event = match port {
+                Some(port) => TraceEvent::PortDown { port },
+                None => TraceEvent::DeviceRemoved,
+            };
+            (device.into(), event)
+        });
         if port.is_none() {
             self.groups.forget_ism_device(device);
         }

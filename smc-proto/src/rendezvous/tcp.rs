@@ -8,6 +8,7 @@ use crate::engine::Engine;
 use crate::event::CloseReason;
 use crate::id::ConnIdx;
 use crate::link_group::Role;
+use crate::trace::TraceEvent;
 
 impl Engine<'_> {
     /// FIN, RST or the failure of a connection's TCP connection.
@@ -15,6 +16,11 @@ impl Engine<'_> {
         let Some(phase) = self.conn(index).map(|record| record.phase) else {
             return;
         };
+        self.trace_conn(index, || match event {
+            TcpEvent::PeerFin => TraceEvent::TcpFin,
+            TcpEvent::PeerReset => TraceEvent::TcpReset,
+            TcpEvent::Failed => TraceEvent::TcpFailed,
+        });
         match (phase, event) {
             // A peer whose answer ended the first contact may have written, closed
             // and sent FIN before that answer arrives over RDMA; the timers of LLC

@@ -25,6 +25,8 @@ pub struct Report {
     pub connections: Vec<Option<Outcome>>,
     /// Whatever was wrong, in words.
     pub failures: Vec<String>,
+    /// The last events of each engine, if anything was wrong: a line each.
+    pub events: String,
     /// Counters of each host's engine, of its last instance if it crashed.
     pub statistics: Vec<Statistics>,
     /// Link groups in which at least one link came up, or of SMC-D that carried a
@@ -93,6 +95,7 @@ impl fmt::Display for Report {
         for failure in &self.failures {
             writeln!(f, "  FAILURE {failure}")?;
         }
+        f.write_str(&self.events)?;
         if !self.is_well() {
             let (seed, next) = (self.seed, self.seed.saturating_add(1));
             writeln!(

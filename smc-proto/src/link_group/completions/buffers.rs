@@ -6,6 +6,7 @@ use super::UselessBuffer;
 use crate::command::BufferKind;
 use crate::id::{BufferId, BufferIdx, GroupIdx, Idx, LinkId};
 use crate::link_group::Groups;
+use crate::trace::TraceEvent;
 use crate::wire::types::RToken;
 
 impl Groups<'_> {
@@ -23,6 +24,8 @@ impl Groups<'_> {
             return;
         }
         let group = b.group;
+        let id = self.data.link_id(link);
+        self.trace_buffer(index, || TraceEvent::BufferRegistered { link: id });
         self.schedule_buffer(index);
         self.on_buffer_changed(group, index);
         self.on_addition_progress(group);
@@ -64,6 +67,8 @@ impl Groups<'_> {
             if let Some(l) = self.data.links.at_mut(link) {
                 l.registrations = l.registrations.saturating_sub(1);
             }
+            let id = self.data.link_id(link);
+            self.trace_buffer(index, || TraceEvent::BufferDeregistered { link: id });
             self.schedule_buffer(index);
             self.data.schedule_link(link);
         }
@@ -93,6 +98,10 @@ impl Groups<'_> {
         let b = self.buffers.at_mut(index)?;
         let refused = b.take_refused()?;
         let (group, waiter) = (b.group, b.waiter);
+        self.trace_buffer(index, || TraceEvent::BufferRefused {
+            step: refused.into(),
+        });
+        let b = self.buffers.at_mut(index)?;
         match refused {
             Control::Alloc => b.memory = Memory::Gone,
             // The element is lost, the RMB is not; without users it goes, but in
@@ -100,7 +109,7 @@ impl Groups<'_> {
             Control::Clear(element) => {
                 b.dirty.remove(element);
                 if b.users == 0 {
-                    self.buffers.set_deadline(index, Some(self.data.core.now));
+                    self.set_buffer_deadline(index, Some(self.data.core.now));
                 }
                 self.schedule_buffer(index);
                 return None;

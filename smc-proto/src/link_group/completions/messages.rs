@@ -10,6 +10,7 @@ use crate::link_group::Groups;
 use crate::planted::PlantedBug;
 use crate::slots::Pool;
 use crate::stats::{Statistics, count};
+use crate::trace::{Subject, Tap, TraceEvent};
 use crate::wire::cdc::{CDC_TYPE, Cdc, CdcOctets};
 use crate::wire::types::AlertToken;
 
@@ -52,8 +53,8 @@ impl DataPath<'_> {
         {
             return self.on_cdc_of(conn, cdc);
         }
-        let (core, connections, links) = self.parts();
-        on_cdc_for_another(core, connections, links, group, cdc)
+        let (core, connections, links, tap) = self.parts();
+        on_cdc_for_another(core, connections, links, tap, group, cdc)
     }
 
     /// A CDC message for this connection.
@@ -66,6 +67,7 @@ impl DataPath<'_> {
             return Deferred::Nothing;
         };
         let core = &mut *self.core;
+        let seen = self.tap.look(connection);
         let outcome = connection.on_cdc_bytes(core.now, &core.config.connection, cdc);
         count_outcome(&mut core.statistics, outcome);
         let readable = connection.take_readable();
@@ -76,6 +78,7 @@ impl DataPath<'_> {
                 .connection_events
                 .push_back(&mut self.connections, conn);
         }
+        self.trace_received(conn, seen, || cdc.read(), outcome);
         if settled {
             return Deferred::Nothing;
         }
@@ -125,8 +128,11 @@ impl DataPath<'_> {
         let Some(connection) = owner.connection.as_mut() else {
             return Deferred::Nothing;
         };
+        let seen = self.tap.look(connection);
         connection.on_notify_completed(now, &self.core.config.connection, record);
-        if active && connection.is_settled() {
+        let settled = active && connection.is_settled();
+        self.compare(index, seen);
+        if settled {
             return Deferred::Nothing;
         }
         match self.after_connection(index) {
@@ -138,10 +144,11 @@ impl DataPath<'_> {
 
 /// A CDC message for another connection than the one before.
 #[inline(never)]
-fn on_cdc_for_another(
-    core: &mut Core,
-    connections: Pool<'_, ConnectionRecord>,
-    links: Pool<'_, Link>,
+fn on_cdc_for_another<'a>(
+    core: &'a mut Core,
+    connections: Pool<'a, ConnectionRecord>,
+    links: Pool<'a, Link>,
+    tap: Tap<'a>,
     group: GroupIdx,
     cdc: CdcOctets<'_>,
 ) -> Deferred {
@@ -149,11 +156,18 @@ fn on_cdc_for_another(
         core,
         connections,
         links,
+        tap,
     };
     let connections = path.connections.reborrow();
     match receiver(path.core, connections, group, cdc.alert_token()) {
         Ok(conn) => path.on_cdc_of(conn, cdc),
-        Err(deferred) => deferred,
+        Err(deferred) => {
+            if deferred == Deferred::Nothing {
+                let token = Some(cdc.alert_token());
+                path.trace(|| (Subject::Endpoint, TraceEvent::CdcUnknown { token }));
+            }
+            deferred
+        }
     }
 }
 
@@ -214,8 +228,10 @@ impl Groups<'_> {
         let record = self.data.connections.at_mut(conn);
         if let Some(connection) = record.and_then(|record| record.connection.as_mut()) {
             let core = &mut *self.data.core;
+            let seen = self.data.tap.look(connection);
             let outcome = connection.on_cdc(core.now, &core.config.connection, cdc);
             count_outcome(&mut core.statistics, outcome);
+            self.data.trace_received(conn, seen, || *cdc, outcome);
         }
     }
 

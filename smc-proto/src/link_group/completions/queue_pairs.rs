@@ -6,14 +6,17 @@ use crate::connection::FatalCause;
 use crate::event::CloseReason;
 use crate::id::{ConnId, GroupIdx, Idx, LinkId, LinkIdx};
 use crate::link_group::Groups;
+use crate::trace::TraceEvent;
 use crate::wire::types::{DeleteLinkReason, DiagnosisCode};
 
 impl Groups<'_> {
     pub(crate) fn set_qp_state(&mut self, index: LinkIdx, state: QpState) {
+        let seen = self.data.look_at_link(index);
         if let Some(l) = self.data.links.at_mut(index) {
             l.pending = None;
             l.state = state;
         }
+        self.data.compare_link(index, seen);
     }
 
     pub(crate) fn on_qp_state(&mut self, link: LinkId, state: QpState) {
@@ -50,11 +53,13 @@ impl Groups<'_> {
 
     pub(crate) fn on_destroyed(&mut self, index: LinkIdx) {
         let group = self.link(index).map_or(Idx::NONE, |l| l.group);
+        let seen = self.data.look_at_link(index);
         if let Some(l) = self.data.links.at_mut(index) {
             l.state = QpState::Absent;
             l.pending = None;
             l.goal = QpGoal::Gone;
         }
+        self.data.compare_link(index, seen);
         self.drop_absent_link(index);
         self.retire_buffers_if_drained(group);
     }
@@ -68,7 +73,11 @@ impl Groups<'_> {
             return;
         };
         let (group, goal) = (l.group, l.goal);
-        match l.pending.take() {
+        let refused = l.pending.take();
+        if refused.is_some() {
+            self.trace_link(index, || TraceEvent::LinkRefused);
+        }
+        match refused {
             None => {}
             // Nothing more can be done than to count it as gone.
             Some(QpState::Absent) => self.on_destroyed(index),
@@ -109,6 +118,7 @@ impl Groups<'_> {
         let Some(index) = self.live_link(link) else {
             return;
         };
+        self.trace_link(index, || TraceEvent::LinkBroken { cause });
         if cause == LinkFailure::RemoteAccess
             && let Some(conn) = conn.and_then(|id| self.data.live_conn(id))
         {

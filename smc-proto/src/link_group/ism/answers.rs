@@ -10,6 +10,7 @@ use crate::id::{BufferId, BufferIdx, HandshakeIdx, Idx};
 use crate::link_group::Groups;
 use crate::planted::PlantedBug;
 use crate::stats::count;
+use crate::trace::TraceEvent;
 use crate::wire::cdc_ism::{CDC_ISM_LENGTH, CdcIsm, CdcIsmError, Endianness};
 use crate::wire::types::DmbToken;
 
@@ -41,6 +42,7 @@ impl Groups<'_> {
                     if let Some(b) = self.buffers.at_mut(index) {
                         b.on_cleared(0);
                     }
+                    self.trace_buffer(index, || TraceEvent::ElementCleared);
                     self.schedule_buffer(index);
                     self.list_spare(index);
                 }
@@ -76,6 +78,8 @@ impl Groups<'_> {
             }
             //= D-052
             IsmCompletion::PeerVanished { device, peer } => {
+                self.data
+                    .trace(|| (device.into(), TraceEvent::PeerVanished));
                 self.end_ism_groups(|ism_peer| {
                     ism_peer.device == device && same_device(ism_peer.peer, peer)
                 });
@@ -85,7 +89,11 @@ impl Groups<'_> {
                 peer,
                 code,
                 info,
-            } => self.on_ism_event(device, peer, code, info),
+            } => {
+                self.data
+                    .trace(|| (device.into(), TraceEvent::IsmEvent { code }));
+                self.on_ism_event(device, peer, code, info);
+            }
         }
         IsmFollowUp::Nothing
     }
@@ -103,6 +111,7 @@ impl Groups<'_> {
         let Some(group) = self.buffers.at(index).filter(bound).map(|b| b.group) else {
             return;
         };
+        self.trace_buffer(index, || TraceEvent::DmbWithdrawn);
         let writes = |groups: &mut Self, conn| {
             let record = groups.conn(conn);
             record.is_some_and(|record| record.send_buffer == index)
@@ -148,13 +157,18 @@ impl Groups<'_> {
             _ => return,
         }
         b.on_allocated();
-        if matches!(
+        let bound = matches!(
             b.ism,
             Some(IsmBuffer::Source {
                 target: Some(_),
                 ..
             })
-        ) {
+        );
+        self.trace_buffer(index, || match named {
+            Some(token) => TraceEvent::DmbRegistered { token },
+            None => TraceEvent::BufferAllocated,
+        });
+        if bound {
             // It is still to be bound.
             self.schedule_buffer(index);
         } else {
@@ -174,6 +188,7 @@ impl Groups<'_> {
         if let Some(IsmBuffer::Source { attached, .. }) = &mut b.ism {
             *attached = true;
         }
+        self.trace_buffer(index, || TraceEvent::DmbAttached);
         self.serve_waiter(index);
     }
 
@@ -198,6 +213,7 @@ impl Groups<'_> {
                 b.memory = Memory::Gone;
             }
         }
+        self.trace_buffer(index, || TraceEvent::DmbDetached);
         self.list_spare(index);
         self.schedule_buffer(index);
         self.drop_absent_buffer(index);
@@ -219,12 +235,16 @@ impl Groups<'_> {
         let b = self.buffers.at_mut(index).filter(|b| b.ism.is_some())?;
         let refused = b.take_refused()?;
         let group = b.group;
+        self.trace_buffer(index, || TraceEvent::BufferRefused {
+            step: refused.into(),
+        });
+        let b = self.buffers.at_mut(index)?;
         match refused {
             // It can have no other use; without users it goes.
             Control::Clear(element) => {
                 b.dirty.remove(element);
                 b.retired = true;
-                self.buffers.set_deadline(index, None);
+                self.set_buffer_deadline(index, None);
                 self.list_spare(index);
                 self.schedule_buffer(index);
             }
@@ -253,6 +273,7 @@ impl Groups<'_> {
     fn on_signalled(&mut self, buffer: BufferId, bytes: &[u8; CDC_ISM_LENGTH]) -> IsmFollowUp {
         let Some(index) = self.owner_of(buffer) else {
             count(&mut self.data.core.statistics.cdc_unknown);
+            self.trace_buffer(buffer.index, || TraceEvent::CdcUnknown { token: None });
             return IsmFollowUp::Nothing;
         };
         let loses = self.data.core.planted(PlantedBug::LoseSignal);
@@ -265,6 +286,7 @@ impl Groups<'_> {
             Phase::Rendezvous(handshake) => Some(handshake),
             _ => {
                 count(&mut self.data.core.statistics.cdc_unknown);
+                self.trace_buffer(buffer.index, || TraceEvent::CdcUnknown { token: None });
                 return IsmFollowUp::Nothing;
             }
         };
@@ -280,6 +302,7 @@ impl Groups<'_> {
             return IsmFollowUp::Nothing;
         };
         let (now, config) = (self.data.core.now, &self.data.core.config.connection);
+        let seen = self.data.tap.look(connection);
         let outcome = match head {
             Ok(cdc) if loses && !cdc.connection_flags.is_empty() => return IsmFollowUp::Nothing,
             Ok(cdc) => connection.on_cdc_ism(now, config, &cdc),
@@ -294,6 +317,12 @@ impl Groups<'_> {
                 count(&mut statistics.cdc_received);
             }
             _ => count(&mut statistics.cdc_received),
+        }
+        match head {
+            Ok(cdc) => self
+                .data
+                .trace_received(index, seen, || cdc.numbered(0), outcome),
+            Err(_) => self.data.trace_foreign(index, seen, outcome),
         }
         self.after_connection(index);
         IsmFollowUp::Nothing

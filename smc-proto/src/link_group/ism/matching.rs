@@ -1,5 +1,6 @@
 //! Groups of SMC-D: found, founded, and filled.
 
+use super::super::allocation::created;
 use super::super::{
     Formation, GroupKind, GroupState, Link, LinkGroup, LinkState, QpGoal, QpState, Role,
 };
@@ -7,6 +8,7 @@ use super::{IsmPeer, Lower, ism_slot};
 use crate::id::{GroupIdx, LanId};
 use crate::link_group::Groups;
 use crate::path::{LocalPath, RoceVersion, Route};
+use crate::trace::TraceEvent;
 use crate::version::Terms;
 use crate::wire::types::{Gid, LinkUserId, Mac, Mtu, PeerId, Psn};
 
@@ -65,6 +67,7 @@ impl Groups<'_> {
         group.kind = GroupKind::SmcD(ism_peer);
         group.ring_base = 0;
         let (group, _) = self.groups.insert(group)?;
+        self.trace_group(group, || created(role, terms));
         let mut link = Link::new(
             group,
             0,
@@ -77,6 +80,7 @@ impl Groups<'_> {
         link.link_state = LinkState::Active;
         (link.state, link.goal) = (QpState::Rts, QpGoal::Rts);
         let Some((link, _)) = self.data.links.insert(link) else {
+            self.trace_group(group, || TraceEvent::GroupFreed);
             self.groups.remove(group);
             return None;
         };

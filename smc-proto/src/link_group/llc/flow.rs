@@ -92,7 +92,7 @@ impl Groups<'_> {
             .groups
             .at(group)
             .and_then(super::super::LinkGroup::next_deadline);
-        self.groups.set_deadline(group, deadline);
+        self.set_group_deadline(group, deadline);
     }
 
     /// The exchange is over; the next one may start.

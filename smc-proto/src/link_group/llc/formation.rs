@@ -23,6 +23,7 @@ use crate::event::CloseReason;
 use crate::id::{GroupIdx, Idx, LinkIdx};
 use crate::link_group::Groups;
 use crate::time::{Duration, Instant};
+use crate::trace::{GroupStep, TraceEvent};
 use crate::version::{SmcVersion, Terms};
 use crate::wire::llc::{ConfirmLink, ConfirmLinkFlags, LlcMessage};
 use crate::wire::types::DiagnosisCode;
@@ -192,6 +193,11 @@ impl Groups<'_> {
         g.decline = None;
         g.notified = GroupNotified::Rising;
         self.data.core.groups_up.push_back(&mut self.groups, group);
+        self.trace_group(group, || TraceEvent::GroupMoved {
+            old: GroupStep::Forming,
+            new: GroupStep::Active,
+            reason: None,
+        });
         self.arm_group(group);
         self.data.wake(founder);
         self.wake_queued(group);

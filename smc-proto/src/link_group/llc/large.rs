@@ -11,6 +11,7 @@ use crate::config::RMBS_PER_GROUP;
 use crate::id::{BufferIdx, GroupIdx, LinkIdx};
 use crate::link_group::Groups;
 use crate::link_group::SendKind;
+use crate::trace;
 use crate::wire::BufferTooSmall;
 use crate::wire::llc::v2::{AddLinkExtension, LlcMessageV2};
 use crate::wire::llc::{LlcMessage, RTokenPair};
@@ -74,7 +75,13 @@ impl Groups<'_> {
             return Ok(0);
         };
         let written = self.with_large(link, reply, |message| message.emit(buffer));
-        written.unwrap_or(Ok(0))
+        let written = written.unwrap_or(Ok(0));
+        if let Ok(length @ 1..) = written {
+            self.trace_link(link, || {
+                trace::llc_sent(buffer.get(..length).unwrap_or_default())
+            });
+        }
+        written
     }
 
     /// A large message left, or its link is lost: the next one may go.

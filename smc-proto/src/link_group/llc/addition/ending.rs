@@ -7,6 +7,7 @@ use crate::link_group::Groups;
 use crate::link_group::link::Link;
 use crate::link_group::link_state::{DeletionProgress, LinkNotified};
 use crate::link_group::{Fallback, Formation, GroupState, LinkState, QpGoal};
+use crate::trace::TraceEvent;
 use crate::wire::types::{AddLinkRejectReason, DeleteLinkReason};
 
 impl Groups<'_> {
@@ -59,11 +60,17 @@ impl Groups<'_> {
 
     /// A link carries connections from now on.
     pub(crate) fn activate_link(&mut self, index: LinkIdx) {
+        let seen = self.data.look_at_link(index);
         let Some(link) = self.data.links.at_mut(index) else {
             return;
         };
         link.link_state = LinkState::Active;
-        let group = link.group;
+        let (group, number) = (link.group, link.number);
+        self.data.compare_link(index, seen);
+        if self.data.tap.is_on() {
+            let group = self.group_id(group);
+            self.trace_link(index, || TraceEvent::LinkUp { number, group });
+        }
         self.arm_keepalive(index);
         if self.groups.at(group).is_some_and(|g| g.is_active()) {
             // A request that was not answered in this time its sender has given up,
@@ -145,6 +152,7 @@ impl Groups<'_> {
         }
         let link = addition.link;
         self.set_addition(group, Addition::IDLE);
+        let seen = self.data.look_at_link(link);
         if let Some(l) = self.data.links.at_mut(link) {
             l.request = None;
             l.goal = QpGoal::Gone;
@@ -155,6 +163,7 @@ impl Groups<'_> {
             };
             l.link_state = LinkState::failed(DeleteLinkReason::LOST_PATH, progress);
         }
+        self.data.compare_link(link, seen);
         if let Some(l) = self.data.links.at_mut(addition.via_link) {
             l.large = None;
         }

@@ -16,7 +16,7 @@ impl Groups<'_> {
             return;
         };
         if buffer.users > 0 {
-            self.buffers.set_deadline(index, None);
+            self.set_buffer_deadline(index, None);
             return;
         }
         match (buffer.kind, buffer.agreement) {
@@ -28,7 +28,7 @@ impl Groups<'_> {
             // Its exchange is not over: it gets another period.
             (BufferKind::Rmb, Agreement::Confirming) => {
                 let deadline = now.after(self.data.core.config.timeouts.rmb_idle);
-                self.buffers.set_deadline(index, Some(deadline));
+                self.set_buffer_deadline(index, Some(deadline));
                 return;
             }
             _ => {
@@ -38,7 +38,7 @@ impl Groups<'_> {
                 self.schedule_buffer(index);
             }
         }
-        self.buffers.set_deadline(index, None);
+        self.set_buffer_deadline(index, None);
     }
 
     /// Withdraws an RMB that no connection uses and the peer knows.
@@ -49,7 +49,7 @@ impl Groups<'_> {
         };
         buffer.agreement = Agreement::Deleting;
         let group = buffer.group;
-        self.buffers.set_deadline(index, None);
+        self.set_buffer_deadline(index, None);
         self.list_spare(index);
         self.queue_agreement(group, index);
     }

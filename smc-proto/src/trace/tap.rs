@@ -1,0 +1,97 @@
+//! The engine's end: where its events leave, or nothing at all without the feature `trace`.
+
+#[cfg(not(feature = "trace"))]
+use core::marker::PhantomData;
+
+#[cfg(feature = "trace")]
+use super::Observer;
+use super::marks::Seen;
+use super::{Subject, TraceEvent};
+use crate::connection::Connection;
+use crate::time::Instant;
+
+/// The observer of the present call, if there is one.
+pub(crate) struct Tap<'a> {
+    #[cfg(feature = "trace")]
+    observer: Option<&'a mut (dyn Observer + 'a)>,
+    #[cfg(not(feature = "trace"))]
+    nothing: PhantomData<&'a mut ()>,
+}
+
+#[cfg(feature = "trace")]
+impl<'a> Tap<'a> {
+    #[inline(always)]
+    pub(crate) const fn new(observer: Option<&'a mut (dyn Observer + 'a)>) -> Self {
+        Self { observer }
+    }
+
+    /// For a step that is not inlined.
+    #[inline(always)]
+    pub(crate) fn reborrow(&mut self) -> Tap<'_> {
+        Tap {
+            observer: match &mut self.observer {
+                Some(observer) => Some(&mut **observer),
+                None => None,
+            },
+        }
+    }
+
+    /// Whether there is an observer.
+    #[inline(always)]
+    pub(crate) const fn is_on(&self) -> bool {
+        self.observer.is_some()
+    }
+
+    /// Gives an event to the observer.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn emit(&mut self, at: Instant, subject: Subject, event: TraceEvent) {
+        if let Some(observer) = &mut self.observer {
+            observer.observe(at, subject, &event);
+        }
+    }
+}
+
+#[cfg(not(feature = "trace"))]
+#[expect(clippy::unused_self, reason = "the same calls as with the feature")]
+impl Tap<'_> {
+    /// No observer.
+    pub(crate) const OFF: Self = Self {
+        nothing: PhantomData,
+    };
+
+    #[inline(always)]
+    pub(crate) const fn reborrow(&mut self) -> Tap<'_> {
+        Tap {
+            nothing: PhantomData,
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) const fn is_on(&self) -> bool {
+        false
+    }
+
+    #[inline(always)]
+    pub(crate) const fn emit(&mut self, _at: Instant, _subject: Subject, _event: TraceEvent) {}
+}
+
+impl Tap<'_> {
+    /// Gives what `event` makes to the observer, if there is one.
+    #[inline(always)]
+    pub(crate) fn note(&mut self, at: Instant, event: impl FnOnce() -> (Subject, TraceEvent)) {
+        if self.is_on() {
+            let (subject, event) = event();
+            self.emit(at, subject, event);
+        }
+    }
+
+    /// Notes how far a connection is before it is changed.
+    #[inline(always)]
+    pub(crate) fn look(&self, connection: &Connection) -> Seen {
+        match self.is_on() {
+            true => Seen::of(connection),
+            false => Seen::NOTHING,
+        }
+    }
+}
