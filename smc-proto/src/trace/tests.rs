@@ -15,55 +15,54 @@ fn conn(index: u32, generation: u32) -> Subject {
     Subject::Conn(ConnId { index, generation })
 }
 
-/// Records of a kind; octets are small most often, as those of names are.
-fn records(kind: Kind) -> impl Strategy<Value = Record> {
-    let octet = prop_oneof![8 => 0u8..=11, 1 => any::<u8>()];
-    (any::<[u8; 16]>(), 0u8..7, prop::array::uniform14(octet)).prop_map(
-        move |(head, of, fields)| {
-            let mut octets = [0; Record::OCTETS];
-            octets[..16].copy_from_slice(&head);
-            // A device has a small number.
-            octets[9..12].fill(0);
-            octets[16] = kind as u8;
-            octets[17] = of;
-            octets[18..].copy_from_slice(&fields);
-            Record::from_octets(octets)
-        },
-    )
+/// Records of a kind, without end; octets of fields are small most often, as those of names are.
+fn records(kind: Kind) -> impl Iterator<Item = Record> {
+    let mut state = 0x9e37_79b9_7f4a_7c15u64 ^ u64::from(kind as u8);
+    core::iter::repeat_with(move || {
+        let mut draw = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 32) as u32
+        };
+        let mut octets = [0; Record::OCTETS];
+        octets.iter_mut().for_each(|octet| *octet = draw() as u8);
+        // A device has a small number.
+        octets[9..12].fill(0);
+        octets[16] = kind as u8;
+        octets[17] = (draw() % 6) as u8;
+        for octet in &mut octets[18..] {
+            *octet = match draw() % 8 {
+                0 => draw() as u8,
+                _ => (draw() % 12) as u8,
+            };
+        }
+        Record::from_octets(octets)
+    })
 }
 
 #[test]
 fn each_kind_is_the_same_event_behind_a_record() {
-    let mut runner = proptest::test_runner::TestRunner::deterministic();
     for kind in Kind::ALL {
-        let strategy = records(*kind);
+        let drawn = records(*kind).take(100_000);
         let mut found = 0;
-        for _ in 0..200_000 {
-            let record = strategy.new_tree(&mut runner).unwrap().current();
-            let Some(entry) = record.decode() else {
-                continue;
-            };
+        for entry in drawn.filter_map(|record| record.decode()).take(50) {
             assert_eq!(entry.event.kind(), *kind);
-            let again = entry.encode();
-            assert_eq!(again.decode(), Some(entry));
-            // What is behind the fields is 0.
-            assert_eq!(again.decode().unwrap().encode(), again);
+            let record = entry.encode();
+            assert_eq!(record.decode(), Some(entry));
             let text = entry.to_string();
             assert!(text.contains(kind.full_name()), "{text}");
             for field in kind.fields() {
                 assert!(text.contains(&format!(" {}=", field.name)), "{text}");
             }
             found += 1;
-            if found == 100 {
-                break;
-            }
         }
-        assert!(found >= 20, "{kind:?}: {found} events");
+        assert_eq!(found, 50, "{kind:?}");
     }
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(20_000))]
+    #![proptest_config(ProptestConfig::with_cases(5_000))]
 
     #[test]
     fn any_octets_are_an_event_or_none(octets in any::<[u8; 32]>(), kind in any::<u8>()) {
