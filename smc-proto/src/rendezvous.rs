@@ -334,10 +334,13 @@ impl Engine<'_> {
             let group = self.groups.groups.at(record.group);
             record.contact.links_left = group.map_or(0, |g| g.former.count());
         }
-        self.trace_conn(conn, || TraceEvent::RendezvousMoved {
-            old: old.into(),
-            new: state.into(),
-        });
+        // Preparing begins anew whenever something is missing.
+        if old != state {
+            self.trace_conn(conn, || TraceEvent::RendezvousMoved {
+                old: old.into(),
+                new: state.into(),
+            });
+        }
     }
 
     /// Begins or resumes the local work before Accept or Confirm. The first call of a

@@ -4,6 +4,7 @@ mod client;
 mod crossing;
 mod decline;
 mod decline_resources;
+mod events;
 mod groups;
 mod links;
 mod proposal_paths;

@@ -104,7 +104,7 @@ fn a_host_that_crashed_is_another_peer_with_the_same_addresses() {
 fn a_host_with_tables_of_its_own_cannot_begin_anew() {
     let mut simulation = Simulation::new(FabricConfig::default(), 24);
     let config = Config::new(PeerId::new(1, port(1).mac));
-    let storage = Owned::new(Limits::for_connections(1));
+    let storage = tables(Limits::for_connections(1));
     let host = simulation.add_host_with("fixed", config, storage, &[port(1)]);
     let (down, tcp) = (MILLISECOND, TcpFate::Reset);
     strike(&mut simulation, host, FaultAction::Restart { down, tcp });
