@@ -28,6 +28,7 @@ pub use crate::renamed::{Looked, Taken};
 pub use crate::rendezvous::{ClcError, ClcProgress, ConnOptions, Next, Proposed, ProposedV2};
 use crate::storage::{Storage, for_call};
 use crate::time::Instant;
+use crate::trace::Tap;
 
 /// One SMC stack: any number of connections, link groups and RNICs.
 ///
@@ -103,6 +104,17 @@ impl<S: Storage> Endpoint<S> {
     #[inline(always)]
     fn data_path(&mut self) -> DataPath<'_> {
         DataPath::new(&mut self.core, for_call(&mut self.storage))
+    }
+
+    /// The data path for a step on the fast path, which makes no events; none while an observer
+    /// wants them, for which the general path is taken.
+    #[inline(always)]
+    fn fast_path(&mut self) -> Option<DataPath<'_>> {
+        let (tables, tap) = for_call(&mut self.storage);
+        if tap.is_on() {
+            return None;
+        }
+        Some(DataPath::new(&mut self.core, (tables, Tap::OFF)))
     }
 
     #[cold]

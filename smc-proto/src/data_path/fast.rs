@@ -6,7 +6,6 @@
 
 use super::DataPath;
 use crate::command::DataTransmit;
-use crate::connection::CdcOutcome;
 use crate::connection_record::list::READY;
 use crate::connection_record::{Pending, Phase};
 use crate::id::{ConnId, DeviceId, LinkId, WrId};
@@ -47,7 +46,6 @@ impl DataPath<'_> {
         let Some(connection) = record.connection.as_mut() else {
             return false;
         };
-        let seen = self.tap.look(connection);
         let Some(sent) = connection.fast_transmit(record.target.address, transmit) else {
             return false;
         };
@@ -80,7 +78,6 @@ impl DataPath<'_> {
                 device.links.push_back(&mut self.links, link);
             }
         }
-        self.trace_sent(index, seen, &transmit.payload);
         true
     }
 
@@ -118,7 +115,6 @@ impl DataPath<'_> {
         let Some(connection) = record.connection.as_mut() else {
             return false;
         };
-        let seen = self.tap.look(connection);
         let Some(readable) = connection.fast_cdc(cdc) else {
             return false;
         };
@@ -131,7 +127,6 @@ impl DataPath<'_> {
                 before.precede(&mut self.connections, index);
             }
         }
-        self.trace_received(index, seen, || cdc.read(), CdcOutcome::Applied);
         true
     }
 
@@ -165,7 +160,6 @@ impl DataPath<'_> {
         let Some(connection) = owner.connection.as_mut().filter(|_| active) else {
             return false;
         };
-        let seen = self.tap.look(connection);
         let Some(writable) = connection.fast_completion(record) else {
             return false;
         };
@@ -178,7 +172,6 @@ impl DataPath<'_> {
                 before.precede(&mut self.connections, index);
             }
         }
-        self.compare(index, seen);
         true
     }
 }

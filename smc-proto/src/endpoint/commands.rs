@@ -129,9 +129,35 @@ impl<S: Storage> Endpoint<S> {
         take: impl FnOnce(&BufferSpans) -> u32,
     ) -> Option<Result<ReadOutcome, ApiMisuse>> {
         self.core.begin(now);
+        let Some(mut path) = self.fast_path() else {
+            return self.observed_read(conn, take);
+        };
+        let live = path.connections.is_live(conn.index, conn.generation);
+        live.then(|| path.read(conn.index, take))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn observed_read(
+        &mut self,
+        conn: ConnId,
+        take: impl FnOnce(&BufferSpans) -> u32,
+    ) -> Option<Result<ReadOutcome, ApiMisuse>> {
         let mut path = self.data_path();
         let live = path.connections.is_live(conn.index, conn.generation);
         live.then(|| path.read(conn.index, take))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn observed_write(
+        &mut self,
+        conn: ConnId,
+        fill: impl FnOnce(&BufferSpans) -> u32,
+    ) -> Option<Result<u32, ApiMisuse>> {
+        let mut path = self.data_path();
+        let live = path.connections.is_live(conn.index, conn.generation);
+        live.then(|| path.write(conn.index, fill))
     }
 
     /// Writes to a connection as [`ConnMut::write`] does. If the bytes lie in memory that the
@@ -154,7 +180,9 @@ impl<S: Storage> Endpoint<S> {
     ) -> Option<Result<u32, ApiMisuse>> {
         self.core.begin(now);
         let mut deferred = Deferred::Nothing;
-        let mut path = self.data_path();
+        let Some(mut path) = self.fast_path() else {
+            return self.observed_write(conn, |space| fill(peer, space));
+        };
         if !path.connections.is_live(conn.index, conn.generation) {
             return None;
         }

@@ -10,6 +10,7 @@ use crate::path::PathEvent;
 use crate::rendezvous::{ClcError, ClcProgress};
 use crate::storage::{Storage, for_call};
 use crate::time::Instant;
+use crate::trace::Tap;
 use crate::wire::cdc_ism::CDC_ISM_LENGTH;
 
 impl<S: Storage> Endpoint<S> {
@@ -58,7 +59,11 @@ impl<S: Storage> Endpoint<S> {
 
     #[inline(never)]
     fn on_received(&mut self, link: LinkId, payload: &[u8]) {
-        if !self.core.wakes.is_empty() || !self.data_path().fast_received(link, payload) {
+        let done = self.core.wakes.is_empty()
+            && self
+                .fast_path()
+                .is_some_and(|mut path| path.fast_received(link, payload));
+        if !done {
             self.on_general_received(link, payload);
         }
     }
@@ -73,7 +78,11 @@ impl<S: Storage> Endpoint<S> {
 
     #[inline(never)]
     fn on_sent(&mut self, link: LinkId, wr_id: WrId) {
-        if !self.core.wakes.is_empty() || !self.data_path().fast_sent(link, wr_id) {
+        let done = self.core.wakes.is_empty()
+            && self
+                .fast_path()
+                .is_some_and(|mut path| path.fast_sent(link, wr_id));
+        if !done {
             self.on_general_sent(link, wr_id);
         }
     }
@@ -117,8 +126,12 @@ impl<S: Storage> Endpoint<S> {
         cdc: &[u8; CDC_ISM_LENGTH],
     ) -> Option<(ConnIdx, Follows)> {
         let (tables, tap) = for_call(&mut self.storage);
+        if tap.is_on() {
+            return None;
+        }
         let owner = owner_of(&tables.buffers, &tables.connections, buffer)?;
-        let follows = DataPath::new(&mut self.core, (tables, tap)).on_fast_signal(owner, cdc)?;
+        let follows =
+            DataPath::new(&mut self.core, (tables, Tap::OFF)).on_fast_signal(owner, cdc)?;
         Some((owner, follows))
     }
 

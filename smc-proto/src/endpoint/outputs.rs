@@ -126,7 +126,8 @@ impl<S: Storage> Endpoint<S> {
         transmit: &mut DataTransmit,
     ) -> bool {
         self.core.begin(now);
-        self.data_path().fast_transmit(device, transmit)
+        self.fast_path()
+            .is_some_and(|mut path| path.fast_transmit(device, transmit))
             || self.next_general_transmit(device, transmit)
     }
 
@@ -172,7 +173,10 @@ impl<S: Storage> Endpoint<S> {
     fn next_ism(&mut self, now: Instant, device: DeviceId) -> Option<IsmCommand> {
         self.core.begin(now);
         let mut deferred = Deferred::Nothing;
-        if let Some(signal) = self.data_path().next_signal(device, &mut deferred) {
+        let signal = self
+            .fast_path()
+            .and_then(|mut path| path.next_signal(device, &mut deferred));
+        if let Some(signal) = signal {
             if deferred != Deferred::Nothing {
                 self.execute(deferred);
             }

@@ -7,6 +7,7 @@ use crate::id::{BufferId, ConnId};
 use crate::link_group::{Follows, owner_of};
 use crate::storage::{Storage, for_call};
 use crate::time::Instant;
+use crate::trace::Tap;
 use crate::wire::cdc_ism::CDC_ISM_LENGTH;
 
 /// Outcome of [`Endpoint::poll_dmb`].
@@ -62,7 +63,9 @@ impl<S: Storage> Endpoint<S> {
         };
         self.core.begin(now);
         self.core.step();
-        let mut path = DataPath::new(&mut self.core, (tables, tap));
+        let observed = tap.is_on();
+        let owner = owner.filter(|_| !observed);
+        let mut path = DataPath::new(&mut self.core, (tables, Tap::OFF));
         match owner.and_then(|owner| path.on_fast_signal(owner, &cdc)) {
             Some(Follows::Readable) => return PollOutcome::Cursors,
             Some(Follows::Deferred(Deferred::Nothing)) => {}

@@ -11,7 +11,6 @@ use crate::link_group::{Groups, LinkState, QpState};
 use crate::slots::Pool;
 use crate::time::Instant;
 use crate::wire::cdc::{Cdc, CdcOctets};
-use crate::wire::cdc_ism::CdcIsm;
 
 impl DataPath<'_> {
     /// An event of the endpoint itself, or of an object whose handle is known.
@@ -53,17 +52,6 @@ impl DataPath<'_> {
             self.compare(conn, seen);
             if let Ok(cdc) = CdcOctets::of(payload) {
                 self.trace_conn(conn, || sent(&cdc.read()));
-            }
-        }
-    }
-
-    /// The message of a transmit of SMC-D, behind what it says of bytes.
-    #[inline(always)]
-    pub(crate) fn trace_signalled(&mut self, conn: ConnIdx, seen: Seen, cdc: Option<&CdcIsm>) {
-        if self.tap.is_on() {
-            self.compare(conn, seen);
-            if let Some(cdc) = cdc {
-                self.trace_conn(conn, || sent(&cdc.numbered(0)));
             }
         }
     }

@@ -20,6 +20,9 @@ pub(crate) struct Tap<'a> {
 
 #[cfg(feature = "trace")]
 impl<'a> Tap<'a> {
+    /// No observer.
+    pub(crate) const OFF: Self = Self { observer: None };
+
     #[inline(always)]
     pub(crate) const fn new(observer: Option<&'a mut (dyn Observer + 'a)>) -> Self {
         Self { observer }

@@ -7,7 +7,7 @@
 
 use super::{IsmBuffer, ism_slot};
 use crate::command::{BufferSpans, IsmCommand, Signal};
-use crate::connection::{ApiMisuse, CdcOutcome, segments};
+use crate::connection::{ApiMisuse, segments};
 use crate::connection_record::{ConnectionRecord, Phase};
 use crate::data_path::{DataPath, Deferred};
 use crate::id::{BufferId, ConnId, ConnIdx, DeviceId};
@@ -32,7 +32,7 @@ impl DataPath<'_> {
         signal: impl FnOnce(&mut T, &Signal),
         deferred: &mut Deferred,
     ) -> Result<u32, ApiMisuse> {
-        let (core, connections, links, tap) = self.parts();
+        let (core, connections, links, _) = self.parts();
         let Some((generation, record)) = connections.into_entry(index) else {
             return Err(ApiMisuse::SendClosed);
         };
@@ -45,7 +45,6 @@ impl DataPath<'_> {
         let Some(connection) = record.connection.as_mut().filter(|_| has_buffers) else {
             return Err(ApiMisuse::SendClosed);
         };
-        let seen = tap.look(connection);
         let written = connection.write(
             now,
             config,
@@ -61,7 +60,6 @@ impl DataPath<'_> {
         )?;
         if !idle || !connection.is_attached() {
             let moved = connection.moved_deadline();
-            self.compare(index, seen);
             self.after_write(link, index, moved, written);
             return Ok(written);
         }
@@ -69,8 +67,6 @@ impl DataPath<'_> {
             return Ok(0);
         }
         let conn = ConnId { index, generation };
-        let mut signalled = None;
-        let on = tap.is_on();
         let sent = connection.next_in_place(
             now,
             config,
@@ -78,15 +74,12 @@ impl DataPath<'_> {
             |cdc| {
                 let cdc = CdcIsm::from(cdc);
                 signal(peer, &Signal { conn, buffer, cdc });
-                signalled = on.then_some(cdc);
             },
         );
         if let Some((sent, pieces)) = sent {
             core.statistics.sent(sent, pieces);
         }
-        let settled = sent.is_some() && connection.is_settled();
-        self.trace_signalled(index, seen, signalled.as_ref());
-        if !settled {
+        if sent.is_none() || !connection.is_settled() {
             *deferred = self.after_connection(index);
         }
         Ok(written)
@@ -120,7 +113,6 @@ impl DataPath<'_> {
         let connection = record.connection.as_mut()?;
         let mut message = None;
         let (now, config) = (self.core.now, &self.core.config.connection);
-        let seen = self.tap.look(connection);
         let (sent, pieces) = connection.next_in_place(now, config, |cdc| message = Some(cdc))?;
         let cdc = CdcIsm::from(message?);
         let settled = connection.is_settled();
@@ -129,7 +121,6 @@ impl DataPath<'_> {
         state.ready.remove(&mut self.connections, index);
         let (goes_on, wanted) = (state.goes_on(index), state.wants_transmit());
         self.rotate_link(link, wanted, goes_on);
-        self.trace_signalled(index, seen, Some(&cdc));
         if !settled {
             *deferred = self.after_connection(index);
         }
@@ -153,19 +144,16 @@ impl DataPath<'_> {
         }
         let connection = record.connection.as_mut()?;
         let cdc = CdcIsm::parse(bytes, Endianness::NATIVE).ok()?;
-        let seen = self.tap.look(connection);
         let readable = connection.on_fast_cdc_ism(now, config, &cdc)?;
         count(&mut self.core.statistics.cdc_received);
-        let settled = connection.is_settled();
-        if readable && !settled {
-            connection.note_readable();
-        }
-        self.trace_received(index, seen, || cdc.numbered(0), CdcOutcome::Applied);
-        if settled {
+        if connection.is_settled() {
             return Some(match readable {
                 true => Follows::Readable,
                 false => Follows::Deferred(Deferred::Nothing),
             });
+        }
+        if readable {
+            connection.note_readable();
         }
         Some(Follows::Deferred(self.after_connection(index)))
     }
