@@ -57,7 +57,7 @@ impl Connection {
         }
     }
 
-    /// What events tell apart.
+    /// What events are made of.
     #[cfg(feature = "trace")]
     pub(crate) fn marks(&self) -> Marks {
         let announced = ProducerFlags::URGENT_PENDING.union(ProducerFlags::URGENT_PRESENT);

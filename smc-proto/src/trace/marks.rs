@@ -4,7 +4,7 @@ use super::{Subject, Tap, TraceEvent};
 use crate::connection::{CloseCause, CloseState, Connection};
 use crate::time::Instant;
 
-/// How far a connection has got, as far as events tell it apart.
+/// How far a connection has got, as far as events say.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Marks {
     pub(crate) state: CloseState,
