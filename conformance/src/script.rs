@@ -52,7 +52,7 @@ use smc_proto::wire::cdc::Cdc;
 use smc_proto::wire::clc::{AcceptConfirm, ClcMessage, MAX_LENGTH, Subnets};
 use smc_proto::wire::llc::LlcMessage;
 use smc_proto::wire::types::{DiagnosisCode, Gid, Mac, Mtu, PeerId};
-use smc_transport_sim::sim::{Tables, recorded_tables};
+use smc_transport_sim::sim::{Tables, tables_of_test};
 pub use waiting::Waiting;
 
 /// Compares what was found with what was expected; if they differ, fails with
@@ -139,7 +139,7 @@ impl Script {
         config.timeouts.confirm_link_delay = Duration::ZERO;
         configure(&mut config);
         Self {
-            endpoint: Endpoint::new(config, 7, recorded_tables(limits)),
+            endpoint: Endpoint::new(config, 7, tables_of_test(limits)),
             adapter: Adapter::default(),
             peer: Peer::default(),
             paths: vec![path],

@@ -40,7 +40,7 @@ use crate::tcp::{Side, SmcOption, TcpId};
 
 use host_clock::HostClock;
 pub use policy::{EventsFull, Policy};
-pub use recording::{Recording, Tables, recorded_tables, tables};
+pub use recording::{Recording, Tables, recorded_tables, tables, tables_of_test};
 use socket::Socket;
 pub use socket::{Life, SocketId, SocketState, Transport};
 

@@ -21,7 +21,7 @@ use smc_proto::version::SmcVersion;
 use smc_proto::wire::cdc_ism::CDC_ISM_LENGTH;
 use smc_proto::wire::clc::{ClcMessage, Subnets};
 use smc_proto::wire::types::{BufferSize, Chid, DmbToken, Eid, IsmGid, Mac, PeerId};
-use smc_transport_sim::sim::{Tables, recorded_tables};
+use smc_transport_sim::sim::{Tables, tables_of_test};
 
 /// The engine's only device.
 pub const DEVICE: DeviceId = DeviceId(0);
@@ -123,7 +123,7 @@ impl Hand {
         config.send_buffer = BufferSize::K16;
         configure(&mut config);
         Self {
-            endpoint: Endpoint::new(config, 1, recorded_tables(limits)),
+            endpoint: Endpoint::new(config, 1, tables_of_test(limits)),
             now: Instant::from_nanos(1),
             mode,
             hold: false,

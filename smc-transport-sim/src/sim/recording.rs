@@ -48,7 +48,10 @@ impl Observer for Recording {
 /// A line for each event.
 impl fmt::Display for Recording {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.as_ref().map_or(Ok(()), |recorder| recorder.fmt(f))
+        match &self.0 {
+            Some(recorder) => recorder.fmt(f),
+            None => f.write_str("not recorded: set SMC_EVENTS"),
+        }
     }
 }
 
@@ -62,6 +65,16 @@ pub fn tables(limits: Limits) -> Tables {
 #[must_use]
 pub fn recorded_tables(limits: Limits) -> Tables {
     Observed::new(Owned::new(limits), Recording::on())
+}
+
+/// Tables of these sizes, with a record of events if the environment has `SMC_EVENTS`. Without
+/// one the engine takes its fast path, which makes no events.
+#[must_use]
+pub fn tables_of_test(limits: Limits) -> Tables {
+    match std::env::var_os("SMC_EVENTS") {
+        Some(_) => recorded_tables(limits),
+        None => tables(limits),
+    }
 }
 
 impl Simulation<Tables> {
