@@ -12,6 +12,8 @@
 //! other, so that a writer that is stopped in the middle of a write withholds nothing. Counters of
 //! bytes are single words, which one thread at a time adds to.
 //!
+//! Events are written while others ask for them, see [`trace`].
+//!
 //! [`Publisher`] is for the process itself; [`processes`] finds those that publish, and
 //! [`View::read`] reads one of them.
 #![cfg(target_os = "linux")]
@@ -26,6 +28,7 @@ mod record;
 mod sentence;
 mod statistics;
 mod text;
+pub mod trace;
 
 pub use memory::{Access, Atomics, Memory};
 pub use publish::{ConnectionRow, GroupRow, LinkRow, Publisher, StackRow};

@@ -53,18 +53,7 @@ impl Found {
     /// What a process publishes, if it does and this process may see it.
     #[must_use]
     pub fn at(process: u32) -> Option<Self> {
-        let root = PathBuf::from(format!("/proc/{process}"));
-        // The number by which the process itself goes, which is another one in a container.
-        let status = fs::read(root.join("status")).ok()?;
-        // The name of the program is in it, and may be any bytes.
-        let status = String::from_utf8_lossy(&status);
-        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
-        let own = field("NSpid:")
-            .and_then(|numbers| numbers.split_whitespace().last())
-            .and_then(|number| number.parse().ok())
-            .unwrap_or(process);
-        let user = field("Uid:").and_then(|users| users.split_whitespace().nth(1)?.parse().ok());
-        let user: u32 = user?;
+        let Identity { root, own, user } = Identity::of(process).ok()?;
         let is_own = |view: &View| view.process() == own && is_of(view.memory.owner(), user);
         let view = views(&root).find(is_own)?;
         let program = fs::read(root.join("comm")).ok()?;
@@ -75,6 +64,33 @@ impl Found {
             user,
             view,
         })
+    }
+}
+
+/// Which process a number is.
+pub(crate) struct Identity {
+    /// Its directory below `/proc`.
+    pub(crate) root: PathBuf,
+    /// The number by which it goes itself, which is another one in a container.
+    pub(crate) own: u32,
+    /// Its user.
+    pub(crate) user: u32,
+}
+
+impl Identity {
+    pub(crate) fn of(process: u32) -> io::Result<Self> {
+        let root = PathBuf::from(format!("/proc/{process}"));
+        let status = fs::read(root.join("status"))?;
+        // The name of the program is in it, and may be any bytes.
+        let status = String::from_utf8_lossy(&status);
+        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
+        let own = field("NSpid:")
+            .and_then(|numbers| numbers.split_whitespace().last())
+            .and_then(|number| number.parse().ok())
+            .unwrap_or(process);
+        let user = field("Uid:").and_then(|users| users.split_whitespace().nth(1)?.parse().ok());
+        let user = user.ok_or(io::ErrorKind::InvalidData)?;
+        Ok(Self { root, own, user })
     }
 }
 
@@ -99,20 +115,23 @@ pub(crate) const fn is_of(owner: u32, user: u32) -> bool {
 /// The memory files of the right kind among the descriptors of a process, its own and those of
 /// the process that it was forked from.
 fn views(root: &Path) -> impl Iterator<Item = View> {
-    candidates(root).filter_map(|path| View::open(&path).ok())
+    let candidates = candidates(root, NAME).into_iter().flatten();
+    candidates.filter_map(|path| View::open(&path).ok())
 }
 
-/// Descriptors that are named as views are, the first ones alone: a hostile process has as many as
+/// Descriptors of memory files of a name, the first ones alone: a hostile process has as many as
 /// it likes, and each takes time.
-fn candidates(root: &Path) -> impl Iterator<Item = PathBuf> {
-    let descriptors = fs::read_dir(root.join("fd")).into_iter().flatten();
-    let candidates = descriptors.filter_map(|entry| {
+pub(crate) fn candidates(
+    root: &Path,
+    name: &'static str,
+) -> io::Result<impl Iterator<Item = PathBuf>> {
+    let candidates = fs::read_dir(root.join("fd"))?.filter_map(move |entry| {
         let path = entry.ok()?.path();
         let target = fs::read_link(&path).ok()?;
-        let name = target.to_str()?.strip_prefix("/memfd:")?;
-        (name.strip_suffix(" (deleted)").unwrap_or(name) == NAME).then_some(path)
+        let of = target.to_str()?.strip_prefix("/memfd:")?;
+        (of.strip_suffix(" (deleted)").unwrap_or(of) == name).then_some(path)
     });
-    candidates.take(CANDIDATES)
+    Ok(candidates.take(CANDIDATES))
 }
 
 fn printable(name: &[u8]) -> String {
@@ -379,7 +398,7 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
 
-    use super::{CANDIDATES, candidates, printable};
+    use super::{CANDIDATES, NAME, candidates, printable};
 
     #[test]
     fn few_of_many_descriptors_are_opened() {
@@ -392,7 +411,7 @@ mod tests {
             };
             symlink(target, root.join("fd").join(number.to_string())).unwrap();
         }
-        let opened = candidates(&root).count();
+        let opened = candidates(&root, NAME).unwrap().count();
         fs::remove_dir_all(&root).unwrap();
         assert_eq!(opened, CANDIDATES);
     }

@@ -141,6 +141,9 @@ pub struct Connection {
     pub gid: u64,
     /// SMC-D: GID of the peer.
     pub peer_gid: u64,
+    /// Number of the connection at the engine of its stack, by which its events are known; `None`
+    /// if SMC does not carry it.
+    pub conn: Option<u64>,
 }
 
 impl Connection {
@@ -172,6 +175,7 @@ impl Connection {
             sentence: 0,
             gid: 0,
             peer_gid: 0,
+            conn: None,
         }
     }
 
@@ -206,7 +210,7 @@ impl Connection {
             self.sentence.into(),
             self.gid,
             self.peer_gid,
-            0,
+            self.conn.map_or(0, |conn| conn.wrapping_add(1)),
         ]
     }
 
@@ -226,7 +230,7 @@ impl Connection {
             since,
             rest @ ..,
         ] = *words;
-        let [buffers, peer, tokens, sentence, gid, peer_gid, _] = rest;
+        let [buffers, peer, tokens, sentence, gid, peer_gid, conn] = rest;
         let [state, technology, role, version, shut, link, is_ipv4, _] = first.to_ne_bytes();
         let (ports, interface) = halves(ports);
         let ((reason, peer_reason), (send_buffer, receive_buffer)) =
@@ -258,6 +262,7 @@ impl Connection {
             sentence: sentence as u32,
             gid,
             peer_gid,
+            conn: conn.checked_sub(1),
         })
     }
 }
@@ -564,7 +569,7 @@ fn name(words: [u64; 2]) -> Name {
     Name(bytes(words))
 }
 
-fn address(ip: IpAddr) -> [u64; 2] {
+pub(crate) fn address(ip: IpAddr) -> [u64; 2] {
     let ip = match ip {
         IpAddr::V4(ip) => ip.to_ipv6_mapped(),
         IpAddr::V6(ip) => ip,
@@ -572,7 +577,7 @@ fn address(ip: IpAddr) -> [u64; 2] {
     byte_words(ip.octets())
 }
 
-fn ip(words: [u64; 2], is_ipv4: bool) -> IpAddr {
+pub(crate) fn ip(words: [u64; 2], is_ipv4: bool) -> IpAddr {
     let ip = Ipv6Addr::from(bytes(words));
     match ip.to_ipv4_mapped() {
         Some(ip) if is_ipv4 => ip.into(),

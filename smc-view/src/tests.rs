@@ -75,6 +75,7 @@ fn what_is_published_is_read() {
         peer_gid: 9,
         stack: 10,
         send_buffer: 11,
+        conn: Some(0),
         ..over_memory(5000)
     };
     let row = publisher.connection(&connection).unwrap();
