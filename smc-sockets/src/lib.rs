@@ -152,6 +152,8 @@ pub mod tcp_option;
 #[cfg(feature = "tokio")]
 pub mod tokio;
 #[cfg(target_os = "linux")]
+mod tracing;
+#[cfg(target_os = "linux")]
 mod undecided;
 #[cfg(target_os = "linux")]
 mod viewing;

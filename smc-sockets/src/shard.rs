@@ -20,6 +20,7 @@ mod lock;
 mod loops;
 mod state;
 mod timer;
+mod tracing;
 mod transports;
 mod urgent;
 mod viewing;
@@ -49,6 +50,7 @@ use smc_proto::event::FallbackReason;
 use smc_proto::id::ConnId;
 use smc_proto::storage::{Limits, Owned};
 use smc_proto::time::Instant;
+use smc_proto::trace::Observed;
 use smc_proto::wire::types::{BufferSize, Eid, Mac, PeerId};
 use smc_transport_ism::device::MAX_DMB_LEN;
 use smc_transport_ism::shared::pairing::{Callers, PairingTimeouts};
@@ -65,6 +67,7 @@ use crate::policy::{Transport, UseOption};
 use crate::rnics::Rnics;
 use crate::socket::Socket;
 use crate::stack::Settings;
+use crate::tracing::Tracing;
 use crate::undecided::{Undecided, most_callers, most_draining, most_undecided};
 use driver_waker::DriverWaker;
 use file_limit::FileLimit;
@@ -205,7 +208,11 @@ impl Shard {
         let mut limits = Limits::for_connections(connections.saturating_add(SPARE));
         // Who has a place may begin: the peer was promised CLC already.
         limits.handshakes = limits.connections;
-        let mut engine = Endpoint::new(config, u64::from_ne_bytes(rest), Owned::new(limits));
+        let mut engine = Endpoint::new(
+            config,
+            u64::from_ne_bytes(rest),
+            Observed::new(Owned::new(limits), Tracing::new()),
+        );
         // A group may have further links over ports that no connection uses.
         for event in verbs.iter_mut().flat_map(|verbs| verbs.ports()) {
             engine.handle_path(Instant::from_nanos(1), event);

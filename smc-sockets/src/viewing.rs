@@ -12,8 +12,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::io::Errno;
 use smc_proto::connection::{CloseState, Progress};
-use smc_proto::id::{GroupId, LinkId};
+use smc_proto::id::{ConnId, GroupId, LinkId};
 use smc_proto::version::{SmcVersion, Technology};
+use smc_view::trace::{self, TraceWriter};
 use smc_view::{Connection, ConnectionRow, Publisher, Role, Side, state};
 
 use crate::carrier::{Carrier, WhyTcp};
@@ -27,8 +28,37 @@ const VARIABLE: &str = "SMC_VIEW";
 /// The view of this process.
 struct View {
     publisher: &'static Publisher,
-    /// The descriptor by which readers find it, and its inode.
-    file: Mutex<Option<(OwnedFd, u64)>>,
+    /// The descriptor by which readers find it.
+    file: Kept,
+    /// Where events are written, if there is room for them.
+    tracer: Option<TraceWriter>,
+    /// The descriptor by which readers find those.
+    trace: Kept,
+}
+
+/// A descriptor that is kept open, and its inode, until it is given up.
+#[derive(Default)]
+struct Kept(Mutex<Option<(OwnedFd, u64)>>);
+
+impl Kept {
+    fn new(file: OwnedFd) -> Self {
+        let of = inode(&file);
+        Self(Mutex::new(Some((file, of))))
+    }
+
+    /// Closes the descriptor; whether that makes room.
+    fn give_up(&self) -> bool {
+        let file = self.0.lock().ok().and_then(|mut file| file.take());
+        let Some((file, of)) = file else {
+            return false;
+        };
+        if inode(&file) == of {
+            return true;
+        }
+        // A program that has closed all its descriptors has another one there.
+        let _ = file.into_raw_fd();
+        false
+    }
 }
 
 static OF_PROCESS: PerProcess<Option<View>> = PerProcess::new();
@@ -44,20 +74,17 @@ pub(crate) fn publisher() -> Option<&'static Publisher> {
     view.map(|view| view.publisher)
 }
 
-/// Gives the descriptor of the view up in a process that has none left; whether that makes room.
-/// Readers find the process no more.
+/// Where this process writes events, if it publishes anything.
+pub(crate) fn tracer() -> Option<&'static TraceWriter> {
+    publisher()?;
+    OF_PROCESS.get()?.as_ref()?.tracer.as_ref()
+}
+
+/// Gives a descriptor up in a process that has none left, that of the events and then that of the
+/// view; whether that makes room. Readers find the process no more by it.
 pub(crate) fn make_room() -> bool {
     let view = OF_PROCESS.get().and_then(Option::as_ref);
-    let file = view.and_then(|view| view.file.lock().ok()?.take());
-    let Some((file, of)) = file else {
-        return false;
-    };
-    if inode(&file) == of {
-        return true;
-    }
-    // A program that has closed all its descriptors has another one there.
-    let _ = file.into_raw_fd();
-    false
+    view.is_some_and(|view| view.trace.give_up() || view.file.give_up())
 }
 
 /// Whether a publisher is that of this process.
@@ -75,12 +102,29 @@ fn start() -> Option<View> {
         Ok(file)
     });
     let file = file.ok()?;
-    let of = inode(&file);
     publisher?.set_own(is_own);
+    let (tracer, trace) = start_tracer();
     Some(View {
         publisher: publisher?,
-        file: Mutex::new(Some((file, of))),
+        file: Kept::new(file),
+        tracer,
+        trace,
     })
+}
+
+/// Makes a ring for events: that of whoever started the program to read them, or an own one.
+fn start_tracer() -> (Option<TraceWriter>, Kept) {
+    let given = std::env::var_os(trace::VARIABLE).filter(|_| !system::is_secure());
+    if let Some(writer) = given.and_then(|path| TraceWriter::join(path.as_ref()).ok()) {
+        return (Some(writer), Kept::default());
+    }
+    let mut writer = None;
+    let file = descriptors::keep(|| {
+        let (file, started) = TraceWriter::start().map_err(|_| Errno::NFILE)?;
+        writer = Some(started);
+        Ok(file)
+    });
+    (writer, file.map(Kept::new).unwrap_or_default())
 }
 
 /// The row of a connection, once it is decided what carries it.
@@ -170,6 +214,7 @@ impl Row {
         at.link = known.link;
         (at.gid, at.peer_gid) = known.gids;
         at.stack = known.stack;
+        at.conn = Some(number_of_conn(known.conn));
         row.set(&at);
         if let Some(publisher) = publisher() {
             let buffers = [at.send_buffer, at.receive_buffer];
@@ -231,6 +276,7 @@ impl Row {
 
 /// What the engine knows of a connection when it is established.
 pub(crate) struct Known {
+    pub(crate) conn: ConnId,
     pub(crate) progress: Progress,
     pub(crate) token: u32,
     pub(crate) group: GroupId,
@@ -274,6 +320,10 @@ pub(crate) fn wall_clock() -> u64 {
 
 fn inode(fd: impl std::os::fd::AsFd) -> u64 {
     rustix::fs::fstat(fd).map_or(0, |stat| stat.st_ino)
+}
+
+pub(crate) fn number_of_conn(conn: ConnId) -> u64 {
+    u64::from(conn.generation()) << 32 | u64::from(conn.index())
 }
 
 pub(crate) fn number_of_group(group: GroupId) -> u64 {

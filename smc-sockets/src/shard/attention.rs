@@ -345,6 +345,7 @@ impl State {
         }
         // A loop that never sleeps hands nothing over by itself.
         self.assign_device(shard);
+        self.recall_traced(shard, now);
         self.recall_put_off(shard, now);
         let over = self.attention.idle_timer.is_none_or(|at| at <= now);
         let at = &mut self.attention;

@@ -91,7 +91,9 @@ impl State {
         let Some(conn) = socket.conn().filter(|_| !lane.is_lent()) else {
             return false;
         };
-        let is_used_alone = !socket.is_nonblocking()
+        // The events of a data path that is lent are not seen.
+        let is_used_alone = !self.is_traced()
+            && !socket.is_nonblocking()
             && socket.via() == Via::Ism
             && !socket.is_marked()
             && !socket.is_polled()
@@ -223,6 +225,15 @@ impl State {
                 true
             }
             _ => true,
+        }
+    }
+
+    /// Takes all data paths back while events are written.
+    pub(super) fn recall_traced(&mut self, shard: &Arc<Shard>, now: Instant) {
+        if self.lent > 0 && self.is_traced() {
+            for conn in self.lent_connections() {
+                self.recall(shard, conn, now);
+            }
         }
     }
 

@@ -30,19 +30,24 @@ impl Drop for Wakes {
 }
 
 impl Shard {
+    #[inline]
     pub(crate) fn lock(&self) -> Locked<'_> {
         // The engine has no panic, and what follows it here leaves nothing half done
         // that the next call would not take up again.
-        Locked::new(self.state.lock().unwrap_or_else(PoisonError::into_inner))
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.follow(self);
+        Locked::new(state)
     }
 
     /// Locks the endpoint unless another thread has it.
     pub(crate) fn try_lock(&self) -> Option<Locked<'_>> {
-        match self.state.try_lock() {
-            Ok(state) => Some(Locked::new(state)),
-            Err(TryLockError::Poisoned(poisoned)) => Some(Locked::new(poisoned.into_inner())),
-            Err(TryLockError::WouldBlock) => None,
-        }
+        let mut state = match self.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        state.follow(self);
+        Some(Locked::new(state))
     }
 }
 

@@ -4,9 +4,8 @@ use std::net::{IpAddr, TcpStream};
 use std::sync::Arc;
 use std::task::Waker;
 
-use smc_proto::endpoint::{ConnOptions, Endpoint};
+use smc_proto::endpoint::ConnOptions;
 use smc_proto::id::{ConnId, GroupId};
-use smc_proto::storage::Owned;
 use smc_proto::time::Instant;
 use smc_proto::wire::clc::MAX_LENGTH;
 use smc_proto::wire::types::BufferSize;
@@ -22,10 +21,11 @@ use super::viewing::Published;
 use crate::listening::Arrival;
 use crate::socket::Socket;
 use crate::system;
+use crate::tracing::Engine;
 
 /// An endpoint, its transports, and the connections.
 pub(crate) struct State {
-    pub(crate) engine: Endpoint<Owned>,
+    pub(crate) engine: Engine,
     pub(crate) transports: Transports,
     /// By their places at the endpoint.
     pub(super) sockets: Vec<Option<Entry>>,
@@ -86,7 +86,7 @@ pub(super) struct Entry {
 
 impl State {
     pub(super) fn new(
-        engine: Endpoint<Owned>,
+        engine: Engine,
         transports: Transports,
         driver_waker: Arc<DriverWaker>,
     ) -> Self {
@@ -143,6 +143,7 @@ impl State {
         arrival: Option<Arrival>,
     ) {
         socket.entered(conn);
+        self.trace_entered(conn, &socket);
         let at = conn.index() as usize;
         if self.sockets.len() <= at {
             self.sockets.resize_with(at + 1, || None);

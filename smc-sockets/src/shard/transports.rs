@@ -19,10 +19,9 @@ use std::sync::Arc;
 
 use smc_proto::command::BufferSpans;
 use smc_proto::completion::IsmCompletion;
-use smc_proto::endpoint::{Endpoint, PollOutcome, Proposed};
+use smc_proto::endpoint::{PollOutcome, Proposed};
 use smc_proto::id::{ConnId, DeviceId};
 use smc_proto::path::{IsmPath, LocalPath, Paths};
-use smc_proto::storage::Owned;
 use smc_proto::time::Instant;
 use smc_proto::wire::clc::ClcMessage;
 use smc_transport_ism::binding::Binding;
@@ -31,6 +30,8 @@ use smc_transport_ism::shared::Device;
 use smc_transport_ism::shared::pairing::Peer;
 
 pub(crate) use verbs::{Rnics, Verbs};
+
+use crate::tracing::Engine;
 
 /// The number of the device of shared memory; RNICs have those behind it.
 const SHARED_MEMORY: DeviceId = DeviceId(0);
@@ -94,7 +95,7 @@ impl Transports {
 
     /// Executes all commands of the engine to the devices.
     #[inline]
-    pub(crate) fn carry_out(&mut self, engine: &mut Endpoint<Owned>, now: Instant) {
+    pub(crate) fn carry_out(&mut self, engine: &mut Engine, now: Instant) {
         while let Some(command) = engine.poll_ism(now, self.ism.id()) {
             self.ism.execute(command);
         }
@@ -105,7 +106,7 @@ impl Transports {
 
     /// Whether the engine has neither commands nor events.
     #[inline]
-    pub(crate) fn is_idle(&self, engine: &Endpoint<Owned>) -> bool {
+    pub(crate) fn is_idle(&self, engine: &Engine) -> bool {
         // Commands to RNICs are executed by these.
         self.verbs.is_none() && engine.is_idle(self.ism.id())
     }
@@ -119,17 +120,12 @@ impl Transports {
     /// Polls the head of the DMB of a connection over shared memory, before the device reports
     /// a message there.
     #[inline]
-    pub(crate) fn poll_head(
-        &self,
-        engine: &mut Endpoint<Owned>,
-        conn: ConnId,
-        now: Instant,
-    ) -> PollOutcome {
+    pub(crate) fn poll_head(&self, engine: &mut Engine, conn: ConnId, now: Instant) -> PollOutcome {
         engine.poll_dmb(now, conn, |buffer, head| self.ism.poll_head(buffer, head))
     }
 
     /// Reports to the engine what happened to RNICs, and returns whether anything did.
-    pub(crate) fn poll_rnics(&mut self, engine: &mut Endpoint<Owned>, now: Instant) -> bool {
+    pub(crate) fn poll_rnics(&mut self, engine: &mut Engine, now: Instant) -> bool {
         let verbs = self.verbs.as_mut();
         verbs.is_some_and(|verbs| verbs.take_in(engine, now))
     }

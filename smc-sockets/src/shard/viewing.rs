@@ -42,6 +42,13 @@ impl State {
         };
         self.published.origin = viewing::wall_clock();
         self.published.stack = viewing::publisher().and_then(|at| at.stack(&record));
+        let number = self.stack_number();
+        self.engine.observer().set_stack(number);
+    }
+
+    /// The number of the stack in the process; 0 if it is not published.
+    pub(crate) fn stack_number(&self) -> u32 {
+        self.published.stack.as_ref().map_or(0, StackRow::number)
     }
 
     /// SMC carries a connection.
@@ -84,12 +91,13 @@ impl State {
         // Each user of peers knows another one.
         let own = |peer: Peer| self.transports.ism.device().gids().toward(peer.uid);
         Some(Known {
+            conn,
             progress,
             token: token.0,
             group,
             link: link.map_or(0, |link| link.number.0),
             gids: peer.map_or((0, 0), |peer| (own(peer).gid, peer.gid.gid)),
-            stack: self.published.stack.as_ref().map_or(0, StackRow::number),
+            stack: self.stack_number(),
         })
     }
 
@@ -147,7 +155,7 @@ impl State {
         let record = LinkRecord {
             number: viewing::number_of_link(link),
             group: viewing::number_of_group(status.group),
-            stack: self.published.stack.as_ref().map_or(0, StackRow::number),
+            stack: self.stack_number(),
             link: status.number.0,
             active: status.active,
             asymmetric: status.asymmetric,

@@ -6,10 +6,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use smc_proto::command::BufferSpans;
 use smc_proto::config::MAX_DEVICES;
-use smc_proto::endpoint::{Endpoint, Proposed};
+use smc_proto::endpoint::Proposed;
 use smc_proto::id::{ConnId, DeviceId};
 use smc_proto::path::{LocalPath, PathEvent};
-use smc_proto::storage::Owned;
 use smc_proto::time::Instant;
 use smc_proto::wire::clc::Subnets;
 use smc_proto::wire::types::Mac;
@@ -19,6 +18,7 @@ use smc_transport_verbs::paths::{KernelRoutes, Surroundings};
 use smc_transport_verbs::rnic::{Rnic, RnicError};
 
 use super::{Gone, SHARED_MEMORY};
+use crate::tracing::Engine;
 
 /// RNICs and what surrounds them, whatever devices they are: one call more is little for
 /// them, and streams need not name them.
@@ -26,9 +26,9 @@ pub(crate) trait Verbs: Send {
     /// Readable when there may be something to take in.
     fn descriptor(&self) -> BorrowedFd<'_>;
     /// Executes the engine's commands to them, and reports what is answered at once.
-    fn carry_out(&mut self, engine: &mut Endpoint<Owned>, now: Instant);
+    fn carry_out(&mut self, engine: &mut Engine, now: Instant);
     /// Reports to the engine what happened, and returns whether anything did.
-    fn take_in(&mut self, engine: &mut Endpoint<Owned>, now: Instant) -> bool;
+    fn take_in(&mut self, engine: &mut Engine, now: Instant) -> bool;
     /// Whether there is something to take in that the descriptor does not show.
     fn is_due(&self) -> bool;
     /// Copies bytes into free space of a send buffer: how many fitted.
@@ -107,7 +107,7 @@ impl<R: Rnic> Verbs for Rnics<R> {
         self.binding.as_fd()
     }
 
-    fn carry_out(&mut self, engine: &mut Endpoint<Owned>, now: Instant) {
+    fn carry_out(&mut self, engine: &mut Engine, now: Instant) {
         while self.binding.carry_out(engine, now) {
             while let Some(answer) = self.binding.answered() {
                 engine.handle_rdma(now, answer);
@@ -115,7 +115,7 @@ impl<R: Rnic> Verbs for Rnics<R> {
         }
     }
 
-    fn take_in(&mut self, engine: &mut Endpoint<Owned>, now: Instant) -> bool {
+    fn take_in(&mut self, engine: &mut Engine, now: Instant) -> bool {
         let mut any = false;
         for _ in 0..COMPLETIONS {
             let Some(completion) = self.binding.poll() else {
