@@ -26,6 +26,8 @@ mod stats;
 mod target;
 #[cfg(target_os = "linux")]
 mod top;
+#[cfg(target_os = "linux")]
+mod trace;
 mod values;
 
 use std::path::PathBuf;
@@ -59,6 +61,8 @@ pub use stats::StatsArguments;
 pub use target::{HostPort, Target, canonical};
 #[cfg(target_os = "linux")]
 pub use top::{SortKey, TopArguments};
+#[cfg(target_os = "linux")]
+pub use trace::TraceArguments;
 pub use values::{Percentages, Seeds};
 
 /// See SMC-R at work, and decode what kernels send.
@@ -84,6 +88,7 @@ pub use values::{Percentages, Seeds};
         smcx links                         their link groups and links\n  \
         smcx stats                         what they have counted\n  \
         smcx metrics --listen 9137         the same for Prometheus, over HTTP\n  \
+        smcx trace PID                     what its SMC does, event by event\n  \
         smcx devices                       what could carry SMC here, and why not\n  \
         smcx why localhost 5000            would a connection use SMC, and if not, why\n  \
         smcx policy check policy.toml      what a policy says, line by line\n  \
@@ -327,6 +332,24 @@ pub enum Command {
         Keys: q ends it, s sorts by the next column, r reverses the order, p pauses, / begins a\n\
         filter, Esc removes it, arrows and pages scroll.")]
     Top(TopArguments),
+    /// Show what the engine of a program does, event by event, as it happens.
+    ///
+    /// Messages of CLC, LLC and CDC in and out, states of connections, links and link groups,
+    /// bytes produced and consumed, buffers, timers: one line each, with seconds since the trace
+    /// began, process and stack, object, and the addresses of a connection. With --json, text
+    /// sequences that tools for qlog read.
+    ///
+    /// The process may run already; it has to be this user's, or one of any user for root, and
+    /// has to use smc-sockets or run under "smcx run". It writes events only while this command
+    /// reads them. It never waits: what is read too late is lost, and counted.
+    #[cfg(target_os = "linux")]
+    #[command(after_help = "Examples:\n  \
+        smcx trace 4242                              everything, until interrupted\n  \
+        smcx trace 4242 -c :7000 -k conn,cdc         of connections with port 7000\n  \
+        smcx trace -o t.txt -- redis-cli -p 7000 ping    a program from its first event on\n  \
+        smcx trace 4242 --json --for 10 > t.sqlog    ten seconds, for qlog's tools\n  \
+        smcx trace --list-kinds                      all kinds of events")]
+    Trace(TraceArguments),
     /// List link groups of programs, and the links of SMC-R: state, device, connections.
     ///
     /// Columns are those of smcd linkgroup, smcr linkgroup and its link-show, and the process

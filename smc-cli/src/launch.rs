@@ -8,6 +8,7 @@ mod reach;
 mod report;
 mod supervise;
 
+use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -19,11 +20,12 @@ use rustix::process::{Resource, geteuid, getrlimit};
 use smc_run::statistics::Table;
 use smc_sockets::Policy;
 
-use crate::cli::RunArguments;
+use crate::cli::{PolicyArgument, RunArguments};
 use crate::output::reason;
 use crate::policy;
-use program::Program;
+pub(crate) use program::Program;
 use reach::Obstacle;
+pub(crate) use supervise::run as supervised;
 
 /// The greatest limit of descriptors that matters to the number of one that programs inherit.
 const HIGH: u64 = 1 << 16;
@@ -38,21 +40,45 @@ const NOT_FOUND: u8 = 127;
 
 /// Why the program is not run: an exit status and a sentence.
 #[derive(Debug)]
-struct Refusal(u8, String);
+pub(crate) struct Refusal(u8, String);
 
 /// Runs the program in place of this process, or, if statistics are wanted, as its child.
 /// Returns the exit status.
 pub fn run(arguments: &RunArguments, stderr: &mut dyn Write) -> u8 {
     match start(arguments, stderr) {
         Ok(status) => status,
-        Err(Refusal(status, sentence)) => {
-            warn(stderr, sentence);
-            status
-        }
+        Err(refusal) => refusal.show(stderr),
     }
 }
 
 fn start(arguments: &RunArguments, stderr: &mut dyn Write) -> Result<u8, Refusal> {
+    let (mut command, program) = prepare(arguments, stderr)?;
+    if arguments.stats || arguments.require {
+        counted(&program, command, arguments, stderr)
+    } else {
+        Err(program.refusal(&command.exec()))
+    }
+}
+
+/// The arguments of a program that is run without any option.
+pub(crate) fn plain(program: Vec<OsString>) -> RunArguments {
+    RunArguments {
+        policy: PolicyArgument::default(),
+        stats: false,
+        require: false,
+        receive_buffer: None,
+        send_buffer: None,
+        debug: false,
+        keep_io_uring: false,
+        program,
+    }
+}
+
+/// What is to be executed, with the library and everything that the arguments say.
+pub(crate) fn prepare(
+    arguments: &RunArguments,
+    stderr: &mut dyn Write,
+) -> Result<(Command, Program), Refusal> {
     let policy =
         policy::load(&arguments.policy).map_err(|failure| Refusal(UNABLE, failure.to_string()))?;
     if let Some(key) = forbids_all(&policy) {
@@ -85,11 +111,7 @@ fn start(arguments: &RunArguments, stderr: &mut dyn Write) -> Result<u8, Refusal
             )
         })?;
     }
-    if arguments.stats || arguments.require {
-        counted(&program, command, arguments, stderr)
-    } else {
-        Err(program.refusal(&command.exec()))
-    }
+    Ok((command, program))
 }
 
 /// Runs the program as a child, and reports what its connections were.
@@ -102,7 +124,8 @@ fn counted(
     let (file, table) = statistics()?;
     let file = inheritable(file);
     environment::count(&mut command, &Table::path_of(file.as_fd()));
-    let ended = supervise::run(&mut command).map_err(|error| program.refusal(&error))?;
+    let ended =
+        supervise::run(&mut command, &mut || None).map_err(|error| program.refusal(&error))?;
     let counts = table.read();
     if arguments.stats {
         // A closed error stream changes nothing of what the program did.
@@ -179,5 +202,12 @@ impl Refusal {
             _ => NOT_EXECUTABLE,
         };
         Self(status, format!("{name}: {}", reason(error)))
+    }
+
+    /// Shows the sentence, and returns the status.
+    pub(crate) fn show(self, stderr: &mut dyn Write) -> u8 {
+        let Self(status, sentence) = self;
+        warn(stderr, sentence);
+        status
     }
 }

@@ -60,6 +60,9 @@ mod status;
 pub mod top;
 #[cfg(target_os = "linux")]
 #[doc(hidden)]
+pub mod trace;
+#[cfg(target_os = "linux")]
+#[doc(hidden)]
 pub mod why;
 
 use std::ffi::OsString;
@@ -122,6 +125,12 @@ where
         Some(Command::Metrics(arguments)) => metrics::run(&arguments, stdout, stderr),
         #[cfg(target_os = "linux")]
         Some(Command::Top(arguments)) => top::run(&arguments, screen, stdout),
+        #[cfg(target_os = "linux")]
+        Some(Command::Trace(arguments)) => match trace::run(&arguments, stdout, stderr) {
+            Ok(0) => Ok(()),
+            Ok(status) => return status,
+            Err(failure) => Err(failure),
+        },
         #[cfg(target_os = "linux")]
         Some(Command::Why(arguments)) => why::run(&arguments, stdout),
         #[cfg(target_os = "linux")]

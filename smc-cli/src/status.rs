@@ -158,6 +158,21 @@ const OF_COMMANDS: &[(&str, &[Status])] = &[
         ],
     ),
     (
+        "trace",
+        &[
+            (
+                "0",
+                "the process has ended, or a signal or a limit ended the trace",
+            ),
+            ("1", "the process cannot be traced"),
+            (
+                "any",
+                "with a program, that of the program, or those of \"smcx run\"",
+            ),
+            USAGE,
+        ],
+    ),
+    (
         "why",
         &[
             (

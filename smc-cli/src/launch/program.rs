@@ -22,7 +22,7 @@ const FIRST_LINE: u64 = 256;
 
 /// A program that was found, and its arguments.
 #[derive(Debug)]
-pub(super) struct Program {
+pub(crate) struct Program {
     name: OsString,
     arguments: Vec<OsString>,
     path: PathBuf,
@@ -56,8 +56,13 @@ impl Program {
         self.name.display()
     }
 
+    /// Its name, for a title.
+    pub(crate) fn name(&self) -> String {
+        self.name.to_string_lossy().into_owned()
+    }
+
     /// The refusal after an attempt to execute it.
-    pub(super) fn refusal(&self, error: &io::Error) -> Refusal {
+    pub(crate) fn refusal(&self, error: &io::Error) -> Refusal {
         Refusal::of(&self.display(), error)
     }
 

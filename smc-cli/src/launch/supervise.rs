@@ -1,12 +1,16 @@
 //! A program as a child that behaves as if it had replaced this process.
 
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus};
+use std::time::Duration;
 
 use nix::sys::signal::{self, SigHandler, SigSet, SigmaskHow, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd, siginfo};
 use nix::unistd::Pid;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 /// Signals that are meant for the program.
 const FORWARDED: [Signal; 9] = [
@@ -23,13 +27,17 @@ const FORWARDED: [Signal; 9] = [
 
 /// How the program ended.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ended(ExitStatus);
+pub(crate) struct Ended(ExitStatus);
 
-/// Runs a program, forwards signals to it and waits for its end.
+/// Runs a program, forwards signals to it and waits for its end. Meanwhile, `beside` is called
+/// whenever the time is over that it returned last.
 ///
 /// # Errors
 /// The program cannot be executed.
-pub(super) fn run(command: &mut Command) -> io::Result<Ended> {
+pub(crate) fn run(
+    command: &mut Command,
+    beside: &mut dyn FnMut() -> Option<Duration>,
+) -> io::Result<Ended> {
     let mut awaited = SigSet::empty();
     awaited.add(Signal::SIGCHLD);
     FORWARDED.iter().for_each(|signal| awaited.add(*signal));
@@ -40,23 +48,35 @@ pub(super) fn run(command: &mut Command) -> io::Result<Ended> {
     let before = awaited.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
     // SAFETY: setting the mask is safe between fork and exec.
     unsafe { command.pre_exec(move || Ok(before.thread_set_mask()?)) };
-    let signals = SignalFd::with_flags(&awaited, SfdFlags::SFD_CLOEXEC)?;
+    let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
+    let signals = SignalFd::with_flags(&awaited, flags)?;
     let child = command.spawn()?;
-    wait(child, &signals)
+    wait(child, &signals, beside)
 }
 
-fn wait(mut child: Child, signals: &SignalFd) -> io::Result<Ended> {
+fn wait(
+    mut child: Child,
+    signals: &SignalFd,
+    beside: &mut dyn FnMut() -> Option<Duration>,
+) -> io::Result<Ended> {
     let process = Pid::from_raw(i32::try_from(child.id()).map_err(io::Error::other)?);
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(Ended(status));
         }
-        let Some(received) = signals.read_signal()? else {
-            continue;
-        };
-        if let Some(signal) = forwarded(&received) {
-            // The program may have ended meanwhile, but stays a process until it is waited for.
-            let _ = signal::kill(process, signal);
+        let time = beside().map(Timespec::try_from);
+        let time = time.transpose().map_err(io::Error::other)?;
+        let mut waited = [PollFd::from_borrowed_fd(signals.as_fd(), PollFlags::IN)];
+        match poll(&mut waited, time.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        while let Some(received) = signals.read_signal()? {
+            if let Some(signal) = forwarded(&received) {
+                // The program may have ended meanwhile, but stays a process until it is waited
+                // for.
+                let _ = signal::kill(process, signal);
+            }
         }
     }
 }
@@ -80,7 +100,7 @@ impl Ended {
 
     /// Ends this process by the signal that ended the program, if one did; returns the
     /// status otherwise.
-    pub(super) fn repeat(self) -> u8 {
+    pub(crate) fn repeat(self) -> u8 {
         let signal = self
             .0
             .signal()

@@ -124,6 +124,11 @@ impl Listener {
         Self { child, address }
     }
 
+    /// The number of its process.
+    pub(crate) fn process(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Stops its process, which keeps its sockets.
     pub(crate) fn stop(&self) {
         let id = rustix::process::Pid::from_child(&self.child);

@@ -17,4 +17,5 @@ mod run;
 mod ss;
 mod stats;
 mod top;
+mod trace;
 mod why;

@@ -13,7 +13,7 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// A directory with a copy of the command, and with the library beside it.
-struct Installation(PathBuf);
+pub(super) struct Installation(PathBuf);
 
 /// A C program or library, compiled.
 fn compile(source: &str, to: &Path, options: &[&str]) {
@@ -24,7 +24,7 @@ fn compile(source: &str, to: &Path, options: &[&str]) {
     assert!(status.unwrap().success(), "{source}");
 }
 
-fn installation() -> &'static Installation {
+pub(super) fn installation() -> &'static Installation {
     static ONE: OnceLock<Installation> = OnceLock::new();
     ONE.get_or_init(|| {
         let place = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
@@ -48,7 +48,7 @@ fn installation() -> &'static Installation {
 }
 
 impl Installation {
-    fn path(&self, name: &str) -> PathBuf {
+    pub(super) fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 
@@ -86,7 +86,7 @@ impl Installation {
 }
 
 /// Waits for a child, for a limited time.
-fn finish(child: Child) -> Output {
+pub(super) fn finish(child: Child) -> Output {
     let process = child.id();
     let (done, waits) = std::sync::mpsc::channel::<()>();
     let guard = std::thread::spawn(move || {
