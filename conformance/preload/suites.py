@@ -24,7 +24,8 @@ ENDED = re.compile(r"(?:\.\.\. |^)(ok|skipped .*|expected failure|FAIL|ERROR)$")
 
 def run(command, suite, matching=()):
     """The outcome of each test, by its full name."""
-    arguments = command + [PYTHON, "-m", "test", "-v", "-u", "network", suite]
+    # Some kernels have VSOCK and nothing that answers there: its tests wait for ever.
+    arguments = command + [PYTHON, "-m", "test", "-v", "-u", "network", "-i", "*VSOCK*", suite]
     for name in matching:
         arguments += ["-m", name]
     environment = dict(os.environ, PYTHONUNBUFFERED="1", LC_ALL="C.UTF-8")
