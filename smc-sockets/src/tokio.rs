@@ -37,6 +37,7 @@ mod axum;
 mod driver;
 #[cfg(feature = "hyper-util")]
 mod hyper_util;
+mod in_place;
 mod listener;
 mod registered;
 mod slow;
@@ -48,6 +49,7 @@ mod transport;
 pub(crate) use driver::Runtimes;
 #[cfg(feature = "hyper-util")]
 pub use hyper_util::SmcConnector;
+pub(crate) use in_place::Spun;
 pub use listener::SmcListener;
 pub use socket::SmcSocket;
 pub use split::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, WriteHalf};

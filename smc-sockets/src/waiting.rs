@@ -13,6 +13,8 @@ use smc_proto::time::Instant;
 use crate::interrupts;
 use crate::shard::{Locked, Shard, State, Via};
 use crate::socket::Socket;
+#[cfg(feature = "tokio")]
+use crate::tokio::Spun;
 
 /// Looks at the device between two readings of the clock.
 pub(crate) const GLANCES: usize = 16;
@@ -200,12 +202,18 @@ fn wait<'a, T>(
 const ROOT: Duration = Duration::from_micros(20);
 
 /// Polls for a connection over shared memory without sleeping, for as long as that has paid
-/// lately; whether reading, or writing, would not wait.
+/// lately, until reading, or writing, would not wait. If it `yields`, tasks of other connections
+/// that become ready end it, too.
 #[cfg(feature = "tokio")]
-pub(crate) fn spin(shard: &Arc<Shard>, socket: &Socket, direction: Direction) -> bool {
+pub(crate) fn spin(
+    shard: &Arc<Shard>,
+    socket: &Socket,
+    direction: Direction,
+    yields: bool,
+) -> Spun {
     let most = socket.spin().begin().min(ROOT).min(shard.spin);
     if most.is_zero() || socket.via() != Via::Ism {
-        return false;
+        return Spun::Nothing;
     }
     let (began, mut now) = (shard.now(), shard.coarse());
     let mut last = began;
@@ -214,6 +222,7 @@ pub(crate) fn spin(shard: &Arc<Shard>, socket: &Socket, direction: Direction) ->
         if state.spin_for(shard, socket, now, GLANCES) && direction == Direction::Write {
             state.notify_readers(socket, now);
         }
+        let others = yields && state.wakes_tasks();
         let ready = match direction {
             Direction::Read => state.is_readable(socket, now),
             Direction::Write => state.is_writable(socket, now),
@@ -222,18 +231,18 @@ pub(crate) fn spin(shard: &Arc<Shard>, socket: &Socket, direction: Direction) ->
             state.leave(shard, now);
             drop(state);
             socket.spin().found();
-            return true;
+            return Spun::Ready;
         }
         drop(state);
         now = shard.now();
         let interrupted = socket.spin().was_interrupted(now.since(last));
-        if interrupted || now.since(began) > most {
-            if !interrupted {
+        if interrupted || others || now.since(began) > most {
+            if !interrupted && !others {
                 socket.spin().missed();
             }
             // The caller sleeps elsewhere.
             shard.lock().stop_spinning(shard, now);
-            return false;
+            return if others { Spun::Others } else { Spun::Nothing };
         }
         last = now;
     }

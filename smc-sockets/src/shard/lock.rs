@@ -60,6 +60,12 @@ impl<'a> Locked<'a> {
         }
     }
 
+    /// Whether tasks are woken when the lock is released.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn wakes_tasks(&self) -> bool {
+        !self.state.wakes.is_empty()
+    }
+
     /// Releases the lock, then wakes the tasks; keeps the memory of their list in `list`.
     pub(crate) fn release_with(mut self, list: &mut Vec<Waker>) {
         mem::swap(&mut self.state.wakes, list);

@@ -136,6 +136,8 @@ impl Attachment {
         // What woke the loop is handled by a turn that other threads may take over.
         let guarded = self.guarded && !parked;
         let progress = state.poll_device(shard, shard.coarse(), guarded);
+        #[cfg(feature = "tokio")]
+        shard.runtimes.in_place.woke(state.wakes.len());
         let tasks = u32::try_from(state.wakes.len()).unwrap_or(u32::MAX);
         self.found = self.found.saturating_add(tasks.max(progress.into()));
         state.release_with(&mut self.wakes);
@@ -183,7 +185,10 @@ impl Attachment {
         let now = Instant::now();
         let turn = self.hot.next(now, found, is_crowded);
         #[cfg(feature = "tokio")]
-        shard.runtimes.set_contended(self.hot.is_contended(now));
+        shard
+            .runtimes
+            .in_place
+            .set_contended(self.hot.is_contended(now));
         match turn {
             Turn::Parked if !self.park(&shard) => Turn::Hot,
             next => next,

@@ -6,6 +6,7 @@ use std::task::Waker;
 
 use super::SmcStream;
 use crate::shard::Shard;
+use crate::tokio::Spun;
 use crate::waiters::WaiterId;
 use crate::waiting::{self, Direction};
 
@@ -31,16 +32,16 @@ impl SmcStream {
         self.socket().waiters.set_driven(driven);
     }
 
-    /// Polls for a stream in this thread, for as long as that has paid lately; whether it is
-    /// worth another attempt.
+    /// Polls for a stream in this thread, for as long as that has paid lately. If `yields`, that
+    /// ends when tasks of other streams become ready.
     ///
     /// # Errors
     /// [`io::ErrorKind::Unsupported`] in a child that has inherited the stream.
-    pub(crate) fn spin(&self, direction: Direction) -> io::Result<bool> {
+    pub(crate) fn spin(&self, direction: Direction, yields: bool) -> io::Result<Spun> {
         let Some(shard) = self.smc()? else {
-            return Ok(true);
+            return Ok(Spun::Ready);
         };
-        Ok(waiting::spin(shard, self.socket(), direction))
+        Ok(waiting::spin(shard, self.socket(), direction, yields))
     }
 
     /// Has the task woken when reading, or writing, would not wait any more; whether that is

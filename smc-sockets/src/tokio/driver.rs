@@ -19,12 +19,17 @@
 //!
 //! So it wakes itself in a current-thread runtime while events come, and in a multi-thread
 //! runtime after a sleep or while tasks take long; else it yields.
+//!
+//! A worker that runs out of tasks, even for the moment of a yield, searches for some at the
+//! others, and wakes a second worker when it finds one. That worker takes a CPU from the peer.
+//! So a turn polls for longer in a multi-thread runtime, and tasks that wait for an answer poll
+//! where they are ([`in_place`](super::in_place)).
 
 use std::future::poll_fn;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -32,6 +37,7 @@ use std::time::{Duration, Instant};
 use ::tokio::io::Interest;
 use ::tokio::runtime::{Handle, Id, RuntimeFlavor};
 
+use super::in_place::InPlace;
 use super::registered::{Registered, Steady};
 use super::slow::{CpuTime, SlowTasks};
 use crate::shard::{Attachment, Shard, Turn};
@@ -41,10 +47,8 @@ use crate::waiters::wake;
 #[derive(Default)]
 pub(crate) struct Runtimes {
     known: Mutex<Known>,
-    /// Polling would take a CPU that others need.
-    contended: AtomicBool,
-    /// Waits of futures of `block_on` before one of them polls, while the CPUs are contended.
-    skips: AtomicU32,
+    /// Whether attempts to read poll for a moment.
+    pub(crate) in_place: InPlace,
 }
 
 #[derive(Default)]
@@ -72,43 +76,22 @@ struct Task {
 const SPIN: Duration = Duration::from_micros(4);
 /// Longest time in which a runtime's descriptors are not polled.
 const PAUSE_EVERY: Duration = Duration::from_micros(200);
-/// A runtime that has the task run again this soon after it woke itself, or yielded, has no other
-/// work.
+/// A runtime that has the task run again this soon after it woke itself, or yielded in a
+/// current-thread runtime, has no other work.
 const UNDISTURBED: (Duration, Duration) = (Duration::from_nanos(300), Duration::from_nanos(1_500));
+/// Longest time that a turn polls without an event in a multi-thread runtime: a worker that has
+/// nothing else to run wakes a second one at every turn.
+const WORKER_SPIN: Duration = Duration::from_micros(16);
+/// A worker that has the task run again this soon after it yielded has nothing else to run. What
+/// it has run meanwhile was short.
+const WORKER_UNDISTURBED: Duration = Duration::from_micros(12);
 /// Events after which a runtime whose tasks wake no other tasks is expected to have no other work
 /// at once, and events between two checks of that.
 const LONE: (u32, u32) = (8, 16);
-/// Waits of a future of `block_on` without polling after it polled in vain on a contended CPU.
-const SKIPS: u32 = 4;
 
 impl Runtimes {
     fn lock(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// An event loop has found that the CPUs are contended, or not.
-    pub(crate) fn set_contended(&self, contended: bool) {
-        // Polling threads read it.
-        if self.contended.load(Ordering::Relaxed) != contended {
-            self.contended.store(contended, Ordering::Relaxed);
-        }
-    }
-
-    /// Whether a future of `block_on` polls before it waits: while the CPUs are contended, now and
-    /// then, and again after a message was found.
-    pub(super) fn lets_root_poll(&self) -> bool {
-        if !self.contended.load(Ordering::Relaxed) {
-            return true;
-        }
-        let skips = self.skips.load(Ordering::Relaxed);
-        self.skips.store(skips.saturating_sub(1), Ordering::Relaxed);
-        skips == 0
-    }
-
-    /// A future of `block_on` has polled.
-    pub(super) fn root_polled(&self, found: bool) {
-        let skips = if found { 0 } else { SKIPS };
-        self.skips.store(skips, Ordering::Relaxed);
     }
 }
 
@@ -185,14 +168,6 @@ pub(super) fn ensure(shard: &Arc<Shard>) -> bool {
     true
 }
 
-/// Whether the calling future is the one of `block_on` in a multi-thread runtime. It is no
-/// task: its wake-ups come from another thread, which takes longer than most answers.
-pub(super) fn is_root() -> bool {
-    let runtime = || Handle::try_current().map(|runtime| runtime.runtime_flavor());
-    ::tokio::task::try_id().is_none()
-        && runtime().is_ok_and(|of| of != RuntimeFlavor::CurrentThread)
-}
-
 /// Lets other tasks run.
 async fn wake_itself() {
     let mut woken = false;
@@ -256,7 +231,7 @@ impl Driver {
             }
             let expected = turns == 1 && self.lone >= LONE.0 && !self.lone.is_multiple_of(LONE.1);
             if std::mem::take(&mut undisturbed) || expected {
-                self.attachment.spin(SPIN);
+                self.attachment.spin(self.longest_spin());
                 self.lone = self.lone.saturating_add(expected.into());
             }
             turns = match self.attachment.has_found() {
@@ -288,7 +263,7 @@ impl Driver {
                     let end = Instant::now();
                     let took = end.saturating_duration_since(begin);
                     self.paused = Some(end);
-                    undisturbed = took < UNDISTURBED.1;
+                    undisturbed = took < self.undisturbed_yield();
                     if self.is_multi_thread {
                         self.slow.turned(begin, end, CpuTime::read);
                     }
@@ -298,6 +273,22 @@ impl Driver {
             // It fails when the runtime shuts down.
             let Ok(now) = outcome else { return };
             readable = now;
+        }
+    }
+
+    /// Longest time that a turn polls without an event.
+    fn longest_spin(&self) -> Duration {
+        match self.is_multi_thread {
+            true => WORKER_SPIN,
+            false => SPIN,
+        }
+    }
+
+    /// A yield of the task that takes less shows that the runtime has no other work.
+    fn undisturbed_yield(&self) -> Duration {
+        match self.is_multi_thread {
+            true => WORKER_UNDISTURBED,
+            false => UNDISTURBED.1,
         }
     }
 
@@ -338,34 +329,5 @@ impl Driver {
     /// readable is read afterwards.
     fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.descriptor.poll_readable_once(context)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Runtimes, SKIPS};
-
-    #[test]
-    fn on_a_contended_cpu_the_future_of_block_on_polls_while_that_pays() {
-        let runtimes = Runtimes::default();
-        let polls = |found| {
-            let polls = runtimes.lets_root_poll();
-            if polls {
-                runtimes.root_polled(found);
-            }
-            polls
-        };
-        assert!((0..9).all(|_| polls(false)), "no other needs the CPU");
-        runtimes.set_contended(true);
-        for _ in 0..3 {
-            assert!((0..SKIPS).all(|_| !polls(false)));
-            assert!(polls(false), "now and then");
-        }
-        assert!((0..SKIPS).all(|_| !polls(false)));
-        assert!((0..9).all(|_| polls(true)), "messages are found");
-        assert!(polls(false));
-        assert!(!polls(true));
-        runtimes.set_contended(false);
-        assert!(polls(false));
     }
 }

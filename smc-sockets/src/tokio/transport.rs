@@ -3,12 +3,14 @@
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 
 use ::tokio::io::{Interest, Ready};
 use ::tokio::task::coop;
 
 use super::driver;
+use super::in_place::{Caller, Spun};
 use super::registered::Registered;
 use crate::SmcStream;
 use crate::stream::Wait;
@@ -18,9 +20,16 @@ use crate::waiting::Direction;
 /// A stream with what wakes its tasks.
 pub(super) enum Transport {
     /// SMC: the endpoint wakes them.
-    Smc(SmcStream),
+    Smc(OverSmc),
     /// TCP: the descriptor at the runtime does.
     Tcp(Registered<SmcStream>),
+}
+
+/// A stream over shared memory or RDMA.
+pub(super) struct OverSmc {
+    stream: SmcStream,
+    /// The last transfer was a write, so that the peer is expected to answer.
+    answer_due: AtomicBool,
 }
 
 impl Direction {
@@ -43,7 +52,10 @@ impl Transport {
     pub(super) fn new(stream: SmcStream) -> io::Result<Self> {
         if stream.carrier().is_smc() {
             stream.set_driven(true);
-            return Ok(Self::Smc(stream));
+            return Ok(Self::Smc(OverSmc {
+                stream,
+                answer_due: AtomicBool::new(false),
+            }));
         }
         let interest = Interest::READABLE | Interest::WRITABLE;
         Registered::new(stream, interest).map(Self::Tcp)
@@ -51,16 +63,16 @@ impl Transport {
 
     pub(super) fn get_ref(&self) -> &SmcStream {
         match self {
-            Self::Smc(stream) => stream,
+            Self::Smc(smc) => &smc.stream,
             Self::Tcp(stream) => stream.get_ref(),
         }
     }
 
     pub(super) fn into_inner(self) -> SmcStream {
         match self {
-            Self::Smc(stream) => {
-                stream.set_driven(false);
-                stream
+            Self::Smc(smc) => {
+                smc.stream.set_driven(false);
+                smc.stream
             }
             Self::Tcp(stream) => stream.into_inner(),
         }
@@ -73,23 +85,23 @@ impl Transport {
         direction: Direction,
         mut attempt: impl FnMut(&SmcStream) -> io::Result<R>,
     ) -> Poll<io::Result<R>> {
-        let stream = match (self, direction) {
-            (Self::Smc(stream), _) => stream,
+        let smc = match (self, direction) {
+            (Self::Smc(smc), _) => smc,
             (Self::Tcp(stream), Direction::Read) => return stream.poll_read(context, attempt),
             (Self::Tcp(stream), Direction::Write) => return stream.poll_write(context, attempt),
         };
         let budget = ready!(coop::poll_proceed(context));
         let (mut spun, mut vain) = (false, false);
+        let stream = &smc.stream;
         loop {
-            match attempt(stream) {
+            match smc.attempt(direction, &mut attempt) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 outcome => {
                     budget.made_progress();
                     return Poll::Ready(outcome);
                 }
             }
-            let polls = !std::mem::replace(&mut spun, true) && driver::is_root();
-            if polls && poll_root(stream, direction)? {
+            if !std::mem::replace(&mut spun, true) && smc.poll_in_place(direction)? {
                 continue;
             }
             ready!(poll_smc(stream, context, direction, Wait::Polled))?;
@@ -108,7 +120,7 @@ impl Transport {
         direction: Direction,
     ) -> Poll<io::Result<()>> {
         match self {
-            Self::Smc(stream) => {
+            Self::Smc(OverSmc { stream, .. }) => {
                 let budget = ready!(coop::poll_proceed(context));
                 let ready = ready!(poll_smc(stream, context, direction, Wait::Polled));
                 budget.made_progress();
@@ -129,7 +141,7 @@ impl Transport {
         Waiter {
             direction,
             wait: match self {
-                Self::Smc(stream) => Waits::Smc { stream, id: None },
+                Self::Smc(OverSmc { stream, .. }) => Waits::Smc { stream, id: None },
                 Self::Tcp(stream) => Waits::Tcp(Box::pin(stream.ready(direction.interest()))),
             },
         }
@@ -141,12 +153,12 @@ impl Transport {
         direction: Direction,
         mut attempt: impl FnMut(&SmcStream) -> io::Result<R>,
     ) -> io::Result<R> {
-        let stream = match self {
-            Self::Smc(stream) => stream,
+        let smc = match self {
+            Self::Smc(smc) => smc,
             Self::Tcp(stream) => return stream.async_io(direction.interest(), attempt).await,
         };
         loop {
-            match attempt(stream) {
+            match smc.attempt(direction, &mut attempt) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 outcome => return outcome,
             }
@@ -161,24 +173,47 @@ impl Transport {
         attempt: impl FnOnce(&SmcStream) -> io::Result<R>,
     ) -> io::Result<R> {
         match self {
-            Self::Smc(stream) => attempt(stream),
+            Self::Smc(smc) => smc.attempt(direction, attempt),
             Self::Tcp(stream) => stream.try_io(direction.interest(), attempt),
         }
     }
 }
 
-/// Polls for a moment in the future of `block_on`, unless other threads need the CPU; whether an
-/// attempt would not wait any more.
-fn poll_root(stream: &SmcStream, direction: Direction) -> io::Result<bool> {
-    let Some(shard) = stream.shard()? else {
-        return Ok(true);
-    };
-    if !shard.runtimes.lets_root_poll() {
-        return Ok(false);
+impl OverSmc {
+    /// Attempts once.
+    fn attempt<R>(
+        &self,
+        direction: Direction,
+        attempt: impl FnOnce(&SmcStream) -> io::Result<R>,
+    ) -> io::Result<R> {
+        let outcome = attempt(&self.stream);
+        if outcome.is_ok() {
+            let due = direction == Direction::Write;
+            if self.answer_due.load(Ordering::Relaxed) != due {
+                self.answer_due.store(due, Ordering::Relaxed);
+            }
+        }
+        outcome
     }
-    let found = stream.spin(direction)?;
-    shard.runtimes.root_polled(found);
-    Ok(found)
+
+    /// Polls for a moment in the calling future, if that is promising; whether an attempt would
+    /// not wait any more.
+    fn poll_in_place(&self, direction: Direction) -> io::Result<bool> {
+        let Some(shard) = self.stream.shard()? else {
+            return Ok(true);
+        };
+        let waits_for_answer =
+            direction == Direction::Read && self.answer_due.load(Ordering::Relaxed);
+        let polls = |caller: &Caller| *caller == Caller::Root || waits_for_answer;
+        let in_place = &shard.runtimes.in_place;
+        let caller = Caller::current().filter(polls);
+        let Some(caller) = caller.filter(|caller| in_place.begins(*caller)) else {
+            return Ok(false);
+        };
+        let spun = self.stream.spin(direction, caller == Caller::Task)?;
+        in_place.ended(caller, spun);
+        Ok(spun == Spun::Ready)
+    }
 }
 
 /// Has the task woken when an attempt at a stream over SMC would not wait any more.
