@@ -48,6 +48,7 @@ use smc_proto::id::{ConnId, DeviceId, GroupId, LinkId};
 use smc_proto::path::{LocalPath, PathEvent, RoceVersion, Route};
 use smc_proto::storage::Limits;
 use smc_proto::time::{Duration, Instant};
+use smc_proto::version::SmcVersion;
 use smc_proto::wire::cdc::Cdc;
 use smc_proto::wire::clc::{AcceptConfirm, ClcMessage, MAX_LENGTH, Subnets};
 use smc_proto::wire::llc::LlcMessage;
@@ -86,7 +87,7 @@ pub struct Script {
     tcp: VecDeque<(ConnId, TcpCommand)>,
     /// Connections on TCP whose peer may yet decline.
     watching: Vec<ConnId>,
-    llc: VecDeque<(LinkId, LlcMessage)>,
+    llc: VecDeque<(LinkId, LlcMessage<'static>)>,
     cdc: VecDeque<(LinkId, Cdc)>,
     events: VecDeque<Event>,
     /// `LinkUp` and `LinkDown`, which few scripts are about.
@@ -308,15 +309,15 @@ impl Script {
 
     /// Sends an LLC message on the latest link.
     #[track_caller]
-    pub fn send(&mut self, message: LlcMessage) {
+    pub fn send(&mut self, message: LlcMessage<'static>) {
         let link = self.link();
         self.send_on(link, message);
     }
 
     /// Sends an LLC message on a link.
-    pub fn send_on(&mut self, link: LinkId, message: LlcMessage) {
+    pub fn send_on(&mut self, link: LinkId, message: LlcMessage<'static>) {
         self.note(format_args!("{link} <- {message}"));
-        self.send_raw(link, &message.emit());
+        self.send_raw(link, &message.emit_short(SmcVersion::V1));
     }
 
     /// Sends a CDC message on a link.
@@ -450,18 +451,21 @@ impl Script {
         let kind = Kind::of(command);
         self.adapter.count(kind);
         match command {
-            RdmaCommand::Send { link, payload, .. } => match LlcMessage::parse(payload) {
-                Ok(message) => {
-                    self.note(format_args!("{link} -> {message}"));
-                    self.note_number(&message);
-                    self.llc.push_back((*link, message));
+            RdmaCommand::Send { link, payload, .. } => {
+                match LlcMessage::parse(payload, SmcVersion::V1) {
+                    Ok(message) => {
+                        self.note(format_args!("{link} -> {message}"));
+                        self.note_number(&message);
+                        let message = message.to_static().expect("no list of version 1 is long");
+                        self.llc.push_back((*link, message));
+                    }
+                    Err(_) => {
+                        let cdc = Cdc::parse(payload).expect("what is emitted can be read");
+                        self.note(format_args!("{link} -> {cdc}"));
+                        self.cdc.push_back((*link, cdc));
+                    }
                 }
-                Err(_) => {
-                    let cdc = Cdc::parse(payload).expect("what is emitted can be read");
-                    self.note(format_args!("{link} -> {cdc}"));
-                    self.cdc.push_back((*link, cdc));
-                }
-            },
+            }
             RdmaCommand::Write {
                 source,
                 rkey,

@@ -19,7 +19,7 @@ use super::frame::{Frame, parse_frame};
 use super::reader::CapturedFrame;
 
 pub use item::{
-    Content, Item, LlcV2, Path, Protocol, RdmaWrite, RocePath, TcpOption, TcpPath, TcpSign,
+    Content, Item, Llc, Path, Protocol, RdmaWrite, RocePath, TcpOption, TcpPath, TcpSign,
     WritePiece,
 };
 

@@ -171,8 +171,7 @@ impl Checker {
             self.check_ends(here);
         }
         let message = match &item.content {
-            Content::Llc(message) => Some(Message::from(message)),
-            Content::LlcV2(message) => Some(Message::from(&message.message())),
+            Content::Llc(message) => Some(Message::of(&message.message(), message.version())),
             _ => None,
         };
         let what = match (&item.content, &message) {

@@ -4,8 +4,7 @@ use smc_proto::wire::cdc::{CDC_TYPE, Cdc};
 use smc_proto::wire::cdc_ism::{CdcIsm, Endianness};
 use smc_proto::wire::clc::{ClcMessage, ClcParseError, EYE_CATCHER, EYE_CATCHER_SMCD};
 use smc_proto::wire::ism_event::{EventInfo, SHUTDOWN, TEST};
-use smc_proto::wire::llc::LlcMessage;
-use smc_proto::wire::llc::v2::LlcMessageV2;
+use smc_proto::wire::llc::{LlcMessage, version_of};
 
 use crate::observe::IsmContent;
 
@@ -14,8 +13,11 @@ use crate::observe::IsmContent;
 pub fn send(bytes: &[u8]) -> String {
     let words = match bytes.first() {
         Some(&CDC_TYPE) => Cdc::parse(bytes).map(|cdc| cdc.to_string()).ok(),
-        Some(0x20..=0x2f) => LlcMessageV2::parse(bytes).map(|llc| llc.to_string()).ok(),
-        _ => LlcMessage::parse(bytes).map(|llc| llc.to_string()).ok(),
+        _ => {
+            let version = version_of(bytes);
+            let message = LlcMessage::parse(bytes, version);
+            message.map(|llc| llc.display(version).to_string()).ok()
+        }
     };
     words.unwrap_or_else(|| format!("SEND {} octets: {}", bytes.len(), head(bytes)))
 }

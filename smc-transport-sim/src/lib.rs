@@ -52,7 +52,6 @@ pub mod fabric;
 pub mod fault;
 pub mod invariants;
 pub mod ladder;
-pub mod llc;
 pub mod memory;
 pub mod observe;
 pub mod oracle;

@@ -12,7 +12,7 @@ use smc_proto::path::{LocalPath, PathEvent, RoceVersion};
 use smc_proto::storage::Fixed;
 use smc_proto::time::Instant;
 use smc_proto::wire::clc::{MAX_LENGTH, Subnets};
-use smc_proto::wire::llc::v2::LLC_V2_MAX_LENGTH;
+use smc_proto::wire::llc::LLC_V2_MAX_LENGTH;
 
 use host::{config, path};
 

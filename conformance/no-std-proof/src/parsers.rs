@@ -1,6 +1,7 @@
 //! Every parser, on the input itself: from each of its bytes on, and with each
 //! message the engine could make of it cut off at every length.
 
+use smc_proto::version::SmcVersion;
 use smc_proto::wire::cdc::Cdc;
 use smc_proto::wire::clc::{ClcHeader, ClcMessage, MAX_LENGTH};
 use smc_proto::wire::llc::{LLC_LENGTH, LlcMessage};
@@ -32,7 +33,7 @@ fn show(octets: &[u8], sink: &mut Sink) {
         }
         Err(error) => sink.shown(&error, &error),
     }
-    match LlcMessage::parse(octets) {
+    match LlcMessage::parse(octets, SmcVersion::V1) {
         Ok(message) => sink.display(&message),
         Err(error) => sink.shown(&error, &error),
     }
@@ -68,10 +69,10 @@ pub fn all(input: &mut Input, sink: &mut Sink) -> Result<(), Failure> {
         }
         show(&buffer, sink);
 
-        let mut octets = LlcMessage::any(input).emit();
+        let mut octets = LlcMessage::any(input).emit_short(SmcVersion::V1);
         for cut in 0..=LLC_LENGTH {
             if let Some(octets) = octets.get(..cut) {
-                keep(LlcMessage::parse(octets));
+                keep(LlcMessage::parse(octets, SmcVersion::V1));
             }
         }
         if let Some(octet) = octets.get_mut(input.below(LLC_LENGTH as u32) as usize) {

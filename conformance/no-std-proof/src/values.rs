@@ -8,6 +8,7 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 
 use smc_proto::config::Offers;
 use smc_proto::connection::Notices;
+use smc_proto::version::SmcVersion;
 use smc_proto::wire::BufferTooSmall;
 use smc_proto::wire::cdc::{Cdc, ConnectionFlags, ProducerFlags};
 use smc_proto::wire::clc::{
@@ -15,9 +16,9 @@ use smc_proto::wire::clc::{
     MAX_LENGTH, OfferedPath, PeerOs, Proposal, SmcdAcceptConfirm, Subnets, V2Offer,
 };
 use smc_proto::wire::llc::{
-    AddLink, AddLinkContinuation, ConfirmLink, ConfirmLinkFlags, ConfirmRkey,
-    ConfirmRkeyContinuation, DeleteLink, DeleteLinkFlags, DeleteRkey, LinkRToken, LlcMessage,
-    RTokenPair, RkeyFlags, TestLink,
+    AddLink, AddLinkContinuation, AddLinkExtension, ConfirmLink, ConfirmLinkFlags, ConfirmRkey,
+    ConfirmRkeyContinuation, DeleteLink, DeleteLinkFlags, DeleteRkey, Entries, LinkRToken,
+    LlcMessage, RTokenPair, RkeyFlags, TestLink,
 };
 use smc_proto::wire::types::{
     AddLinkRejectReason, AlertToken, BufferSize, Chid, Cursor, DeleteLinkReason, DiagnosisCode,
@@ -150,7 +151,7 @@ any! {
         max_links: i.octet(),
         max_connections: i.octet(),
     };
-    AddLink: |i| AddLink {
+    AddLink<'static>: |i| AddLink {
         reply: i.bit(),
         rejection: i.bit().then(|| AddLinkRejectReason::any(i)),
         mac: Mac::any(i),
@@ -159,6 +160,11 @@ any! {
         link: LinkNumber::any(i),
         mtu: Mtu::any(i),
         psn: Psn::any(i),
+        extension: i.bit().then(|| AddLinkExtension {
+            direct: i.bit(),
+            target_gid: Gid::any(i),
+            rtokens: Entries::inline((0..i.below(3)).map(|_| RTokenPair::any(i))),
+        }),
     };
     AddLinkContinuation: |i| {
         let mut message = AddLinkContinuation {
@@ -204,17 +210,11 @@ any! {
         message
     };
     TestLink: |i| TestLink { reply: i.bit(), user_data: i.octets() };
-    DeleteRkey: |i| {
-        let mut message = DeleteRkey {
-            reply: i.bit(),
-            flags: RkeyFlags::any(i),
-            error_mask: i.octet(),
-            rkeys: Default::default(),
-        };
-        for _ in 0..i.below(10) {
-            let _ = message.rkeys.push(RKey::any(i));
-        }
-        message
+    DeleteRkey<'static>: |i| DeleteRkey {
+        reply: i.bit(),
+        flags: RkeyFlags::any(i),
+        unknown: i.octet(),
+        rkeys: Entries::inline((0..i.below(10)).map(|_| RKey::any(i))),
     };
     ClcMessage: |i| match i.octet() & 7 {
         0 => ClcMessage::Proposal(Proposal::any(i)),
@@ -224,7 +224,7 @@ any! {
         4 => ClcMessage::SmcdConfirm(SmcdAcceptConfirm::any(i)),
         _ => ClcMessage::Decline(Decline::any(i)),
     };
-    LlcMessage: |i| match i.octet() & 7 {
+    LlcMessage<'static>: |i| match i.octet() & 7 {
         0 => LlcMessage::ConfirmLink(ConfirmLink::any(i)),
         1 => LlcMessage::AddLink(AddLink::any(i)),
         2 => LlcMessage::AddLinkContinuation(AddLinkContinuation::any(i)),
@@ -429,30 +429,25 @@ fn messages(input: &mut Input, sink: &mut Sink) {
         sink.value(&message.emit(&mut buffer), &Ok(room));
         sink.octets(&buffer);
 
-        let (message, _) = pair::<LlcMessage>(input, sink);
-        sink.octets(&message.emit());
-        keep((message.kind(), message.is_reply()));
-        if let Some(message) = message.to_v2() {
-            keep((message.kind(), message.is_reply()));
+        let (message, _) = pair::<LlcMessage<'_>>(input, sink);
+        for version in [SmcVersion::V1, SmcVersion::V2] {
+            sink.octets(&message.emit_short(version));
+            sink.display(&message.display(version));
+            keep((message.kind(version), message.is_reply()));
         }
+        keep(message.to_static());
     }
     let (confirm, _) = pair::<ConfirmLink>(input, sink);
     keep(confirm.announces_no_eye_catcher());
-    sink.octets(&confirm.emit());
-    macro_rules! emitted {
-        ($name:ty) => {
-            let (message, _) = pair::<$name>(input, sink);
-            sink.octets(&message.emit());
-        };
-    }
-    emitted!(AddLink);
-    emitted!(AddLinkContinuation);
-    emitted!(DeleteLink);
-    emitted!(ConfirmRkey);
-    emitted!(ConfirmRkeyContinuation);
-    emitted!(TestLink);
-    emitted!(DeleteRkey);
-    emitted!(Cdc);
+    keep(pair::<AddLink<'_>>(input, sink));
+    keep(pair::<AddLinkContinuation>(input, sink));
+    keep(pair::<DeleteLink>(input, sink));
+    keep(pair::<ConfirmRkey>(input, sink));
+    keep(pair::<ConfirmRkeyContinuation>(input, sink));
+    keep(pair::<TestLink>(input, sink));
+    keep(pair::<DeleteRkey<'_>>(input, sink));
+    let (message, _) = pair::<Cdc>(input, sink);
+    sink.octets(&message.emit());
 }
 
 /// The flags outside of `wire`.

@@ -1,16 +1,14 @@
 //! Values of version 2 and SMC-D, and everything that can be done with them.
 
+use smc_proto::version::SmcVersion;
 use smc_proto::wire::cdc_ism::{CdcIsm, Endianness};
 use smc_proto::wire::clc::{
     AcceptConfirmV2, FirstContactExtension, GidList, IsmGidEntry, IsmGidList, OfferedPath, PeerOs,
     Proposal, SmcdAcceptConfirm, SmcdAcceptConfirmV2, SmcdOffer, V2Offer,
 };
-use smc_proto::wire::llc::v2::{
-    AddLinkExtension, AddLinkV2, DeleteRkeyV2, Entries, LLC_V2_MAX_LENGTH, LlcMessageV2,
-    RequestAddLink,
-};
 use smc_proto::wire::llc::{
-    AddLink, ConfirmLink, ConfirmRkey, DeleteLink, RTokenPair, RkeyFlags, TestLink,
+    AddLink, AddLinkExtension, ConfirmLink, ConfirmRkey, DeleteLink, DeleteRkey, Entries,
+    LLC_V2_MAX_LENGTH, LlcMessage, RTokenPair, RequestAddLink, RkeyFlags, TestLink, version_of,
 };
 use smc_proto::wire::types::{
     BufferSize, Chid, Cursor, DiagnosisCode, DmbToken, Eid, FeatureMask, Gid, Hostname, IsmGid,
@@ -205,16 +203,16 @@ fn llc(input: &mut Input, sink: &mut Sink) {
         target_gid: Gid::any(input),
         rtokens: pairs.get(..count).unwrap_or(&[]).into(),
     };
-    let add = AddLinkV2 {
-        link: AddLink::any(input),
+    let add = AddLink {
         extension: input.bit().then_some(extension),
+        ..AddLink::any(input)
     };
     let request = RequestAddLink {
         reply,
         rejected: input.bit(),
         gids: gids.get(..count).unwrap_or(&[]).into(),
     };
-    let delete = DeleteRkeyV2 {
+    let delete = DeleteRkey {
         reply,
         flags: RkeyFlags::any(input),
         unknown: input.octet(),
@@ -222,24 +220,27 @@ fn llc(input: &mut Input, sink: &mut Sink) {
     };
     borrowed(&add, &request, &delete, sink);
     let messages = [
-        LlcMessageV2::ConfirmLink(ConfirmLink::any(input)),
-        LlcMessageV2::AddLink(add),
-        LlcMessageV2::DeleteLink(DeleteLink::any(input)),
-        LlcMessageV2::RequestAddLink(request),
-        LlcMessageV2::ConfirmRkey(ConfirmRkey::any(input)),
-        LlcMessageV2::TestLink(TestLink::any(input)),
-        LlcMessageV2::DeleteRkey(delete),
+        LlcMessage::ConfirmLink(ConfirmLink::any(input)),
+        LlcMessage::AddLink(add),
+        LlcMessage::DeleteLink(DeleteLink::any(input)),
+        LlcMessage::RequestAddLink(request),
+        LlcMessage::ConfirmRkey(ConfirmRkey::any(input)),
+        LlcMessage::TestLink(TestLink::any(input)),
+        LlcMessage::DeleteRkey(delete),
     ];
     let mut buffer = [0; LLC_V2_MAX_LENGTH];
     for message in &messages {
         sink.value(message, message);
         sink.display(message);
-        keep((message.kind(), message.is_reply(), message.encoded_len()));
+        sink.display(&message.display(SmcVersion::V2));
+        let version = version_of(&[message.kind(SmcVersion::V2)]);
+        keep((version, message.is_reply(), message.encoded_len(version)));
+        keep(message.to_static());
         let room = input.below(200) as usize;
         if let Some(part) = buffer.get_mut(..room) {
-            sink.value(&message.emit(part), &Ok(room));
+            sink.value(&message.emit(version, part), &Ok(room));
         }
-        let Ok(length) = message.emit(&mut buffer) else {
+        let Ok(length) = message.emit(version, &mut buffer) else {
             continue;
         };
         // One byte that is wrong, and every end.
@@ -255,9 +256,9 @@ fn llc(input: &mut Input, sink: &mut Sink) {
 }
 
 fn borrowed(
-    add: &AddLinkV2<'_>,
+    add: &AddLink<'_>,
     request: &RequestAddLink<'_>,
-    delete: &DeleteRkeyV2<'_>,
+    delete: &DeleteRkey<'_>,
     sink: &mut Sink,
 ) {
     sink.value(add, add);
@@ -279,6 +280,7 @@ fn borrowed(
             sink.value(&entries, &entries);
             sink.display(&entries);
             keep((entries.len(), entries.iter().next(), Entries::clone(&entries)));
+            keep((entries.get(1), entries.first(), entries.to_static()));
         })*};
     }
     entries!(rtokens, request.gids, delete.rkeys);
@@ -286,7 +288,7 @@ fn borrowed(
 
 /// Bytes as an LLC message of version 2, and as the head of a DMB.
 pub fn parse(octets: &[u8], sink: &mut Sink) {
-    match LlcMessageV2::parse(octets) {
+    match LlcMessage::parse(octets, SmcVersion::V2) {
         Ok(message) => sink.display(&message),
         Err(error) => sink.shown(&error, &error),
     }

@@ -11,8 +11,8 @@ use smc_proto::wire::clc::{
 };
 use smc_proto::wire::llc::{
     AddLink, AddLinkContinuation, ConfirmLink, ConfirmLinkFlags, ConfirmRkey,
-    ConfirmRkeyContinuation, DeleteLink, DeleteLinkFlags, DeleteRkey, LinkRToken, LlcMessage,
-    RTokenPair, RkeyFlags, TestLink,
+    ConfirmRkeyContinuation, DeleteLink, DeleteLinkFlags, DeleteRkey, Entries, LinkRToken,
+    LlcMessage, RTokenPair, RkeyFlags, TestLink,
 };
 use smc_proto::wire::types::{
     AddLinkRejectReason, AlertToken, BufferSize, Cursor, DeleteLinkReason, DiagnosisCode, Gid,
@@ -146,7 +146,7 @@ impl Peer {
     }
 
     /// An LLC message that is nearly right.
-    pub(super) fn llc(&self, r: &mut Reader<'_>) -> LlcMessage {
+    pub(super) fn llc(&self, r: &mut Reader<'_>) -> LlcMessage<'static> {
         let reply = r.flag();
         let link = LinkNumber(r.u8() & 3);
         let rtoken = RToken {
@@ -175,6 +175,7 @@ impl Peer {
                 link,
                 mtu: Mtu::from_code(r.u8()),
                 psn: Psn::new(2),
+                extension: None,
             }),
             2 => {
                 let mut pairs = AddLinkContinuation {
@@ -227,16 +228,17 @@ impl Peer {
                 user_data: [r.u8(); 16],
             }),
             _ => {
-                let mut message = DeleteRkey {
+                let unknown = r.u8();
+                let rkeys: Vec<_> = (0..=r.below(8))
+                    .map(|_| RKey(u32::from(r.u8() & 7)))
+                    .take(8)
+                    .collect();
+                LlcMessage::DeleteRkey(DeleteRkey {
                     reply,
                     flags,
-                    error_mask: r.u8(),
-                    rkeys: Default::default(),
-                };
-                for _ in 0..=r.below(8) {
-                    let _ = message.rkeys.push(RKey(u32::from(r.u8() & 7)));
-                }
-                LlcMessage::DeleteRkey(message)
+                    unknown,
+                    rkeys: Entries::inline(rkeys),
+                })
             }
         }
     }

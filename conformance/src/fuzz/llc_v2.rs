@@ -2,13 +2,11 @@
 
 use core::fmt::Write as _;
 
-use smc_proto::wire::llc::v2::{
-    AddLinkExtension, AddLinkV2, DeleteRkeyV2, Entries, LLC_V2_MAX_LENGTH, LlcMessageV2,
-    RequestAddLink,
-};
+use smc_proto::version::SmcVersion;
 use smc_proto::wire::llc::{
-    AddLink, ConfirmLink, ConfirmLinkFlags, ConfirmRkey, DeleteLink, DeleteLinkFlags, LLC_LENGTH,
-    LinkRToken, LlcParseError, RTokenPair, RkeyFlags, TestLink,
+    AddLink, AddLinkExtension, ConfirmLink, ConfirmLinkFlags, ConfirmRkey, DeleteLink,
+    DeleteLinkFlags, DeleteRkey, Entries, LLC_LENGTH, LLC_V2_MAX_LENGTH, LinkRToken, LlcMessage,
+    LlcParseError, RTokenPair, RequestAddLink, RkeyFlags, TestLink,
 };
 use smc_proto::wire::types::{
     AddLinkRejectReason, DeleteLinkReason, Gid, LinkNumber, LinkUserId, Mac, Mtu, Psn, Qpn, RKey,
@@ -23,11 +21,11 @@ use super::text::{Nowhere, print, print_in_part};
 /// speaks of, and what was parsed is emitted, no longer than it was, parses to
 /// itself and is emitted the same again. So is a message made of the bytes.
 pub fn llc_v2(data: &[u8]) {
-    match LlcMessageV2::parse(data) {
+    match LlcMessage::parse(data, SmcVersion::V2) {
         Ok(message) => {
-            assert_eq!(Some(&message.kind()), data.first());
+            assert_eq!(Some(&message.kind(SmcVersion::V2)), data.first());
             assert_eq!(message.is_reply(), data[3] & 0x80 != 0);
-            assert!(message.encoded_len() <= data.len());
+            assert!(message.encoded_len(SmcVersion::V2) <= data.len());
             check(&message, data);
         }
         Err(error) => check_error(data, error),
@@ -68,14 +66,17 @@ fn check_error(data: &[u8], error: LlcParseError) {
     }
 }
 
-fn check(message: &LlcMessageV2<'_>, data: &[u8]) {
+fn check(message: &LlcMessage<'_>, data: &[u8]) {
     // A list of GIDs takes as long to print as everything else together.
     if is_one_of_many(data) {
-        print_in_part(message);
+        print_in_part(&message.display(SmcVersion::V2));
         ask(message);
     }
     let bytes = emit(message);
-    assert_eq!(LlcMessageV2::parse(&bytes).as_ref(), Ok(message));
+    assert_eq!(
+        LlcMessage::parse(&bytes, SmcVersion::V2).as_ref(),
+        Ok(message)
+    );
 }
 
 /// Asks a list, whatever it is of, for its entries: as many as its length.
@@ -88,28 +89,28 @@ macro_rules! ask_list {
 }
 
 /// Asks what an engine, or a decoder of captures, asks.
-fn ask(message: &LlcMessageV2<'_>) {
+fn ask(message: &LlcMessage<'_>) {
     write!(Nowhere, "{message:?}").expect("printing cannot fail");
     match message {
-        LlcMessageV2::AddLink(AddLinkV2 {
+        LlcMessage::AddLink(AddLink {
             extension: Some(extension),
             ..
         }) => ask_list!(extension.rtokens),
-        LlcMessageV2::RequestAddLink(request) => ask_list!(request.gids),
-        LlcMessageV2::DeleteRkey(delete) => ask_list!(delete.rkeys),
+        LlcMessage::RequestAddLink(request) => ask_list!(request.gids),
+        LlcMessage::DeleteRkey(delete) => ask_list!(delete.rkeys),
         _ => {}
     }
 }
 
 /// Emits into a buffer of just the right size, after one that is too small.
-pub fn emit(message: &LlcMessageV2<'_>) -> Vec<u8> {
-    let needed = message.encoded_len();
+pub fn emit(message: &LlcMessage<'_>) -> Vec<u8> {
+    let needed = message.encoded_len(SmcVersion::V2);
     assert!((LLC_LENGTH..=LLC_V2_MAX_LENGTH).contains(&needed));
     let mut bytes = vec![0xa5; needed];
-    let error = message.emit(&mut bytes[..needed - 1]);
+    let error = message.emit(SmcVersion::V2, &mut bytes[..needed - 1]);
     assert_eq!(error.expect_err("too small").needed, needed);
     assert!(bytes.iter().all(|byte| *byte == 0xa5));
-    assert_eq!(message.emit(&mut bytes), Ok(needed));
+    assert_eq!(message.emit(SmcVersion::V2, &mut bytes), Ok(needed));
     bytes
 }
 
@@ -129,10 +130,10 @@ fn rtoken(r: &mut Reader<'_>) -> RToken {
 }
 
 /// A legal message of any kind, as it is read.
-pub fn llc_v2_message<'a>(r: &mut Reader<'_>, lists: &'a mut Lists) -> LlcMessageV2<'a> {
+pub fn llc_v2_message<'a>(r: &mut Reader<'_>, lists: &'a mut Lists) -> LlcMessage<'a> {
     let reply = r.flag();
     match r.below(7) {
-        0 => LlcMessageV2::ConfirmLink(ConfirmLink {
+        0 => LlcMessage::ConfirmLink(ConfirmLink {
             reply,
             flags: ConfirmLinkFlags::from_bits_truncate(r.u8()),
             mac: Mac(r.array()),
@@ -144,7 +145,7 @@ pub fn llc_v2_message<'a>(r: &mut Reader<'_>, lists: &'a mut Lists) -> LlcMessag
             max_connections: r.u8(),
         }),
         1 => {
-            let link = AddLink {
+            let mut link = AddLink {
                 reply,
                 rejection: r.flag().then_some(AddLinkRejectReason::UNSPECIFIED),
                 mac: Mac(r.array()),
@@ -153,6 +154,7 @@ pub fn llc_v2_message<'a>(r: &mut Reader<'_>, lists: &'a mut Lists) -> LlcMessag
                 link: LinkNumber(r.u8()),
                 mtu: Mtu::from_code(r.u8()),
                 psn: Psn::new(r.u32()),
+                extension: None,
             };
             let (direct, target_gid, extended) = (r.flag(), Gid(r.array()), r.flag());
             for _ in 0..r.below(256) {
@@ -161,16 +163,14 @@ pub fn llc_v2_message<'a>(r: &mut Reader<'_>, lists: &'a mut Lists) -> LlcMessag
                     new: rtoken(r),
                 });
             }
-            LlcMessageV2::AddLink(AddLinkV2 {
-                link,
-                extension: extended.then(|| AddLinkExtension {
-                    direct,
-                    target_gid,
-                    rtokens: lists.rtokens.as_slice().into(),
-                }),
-            })
+            link.extension = extended.then(|| AddLinkExtension {
+                direct,
+                target_gid,
+                rtokens: lists.rtokens.as_slice().into(),
+            });
+            LlcMessage::AddLink(link)
         }
-        2 => LlcMessageV2::DeleteLink(DeleteLink {
+        2 => LlcMessage::DeleteLink(DeleteLink {
             reply,
             flags: DeleteLinkFlags::from_bits_truncate(r.u8()),
             link: LinkNumber(r.u8()),
@@ -178,7 +178,7 @@ pub fn llc_v2_message<'a>(r: &mut Reader<'_>, lists: &'a mut Lists) -> LlcMessag
         }),
         3 => {
             lists.gids = (0..r.below(256)).map(|_| Gid(r.array())).collect();
-            LlcMessageV2::RequestAddLink(RequestAddLink {
+            LlcMessage::RequestAddLink(RequestAddLink {
                 reply,
                 rejected: r.flag(),
                 gids: lists.gids.as_slice().into(),
@@ -191,7 +191,7 @@ pub fn llc_v2_message<'a>(r: &mut Reader<'_>, lists: &'a mut Lists) -> LlcMessag
                 rtoken: rtoken(r),
             };
             let others: Vec<LinkRToken> = (0..r.below(3)).map(|_| other(r)).collect();
-            LlcMessageV2::ConfirmRkey(ConfirmRkey {
+            LlcMessage::ConfirmRkey(ConfirmRkey {
                 reply,
                 flags,
                 rtoken: rtoken_here,
@@ -199,7 +199,7 @@ pub fn llc_v2_message<'a>(r: &mut Reader<'_>, lists: &'a mut Lists) -> LlcMessag
                 others: others.into_iter().collect(),
             })
         }
-        5 => LlcMessageV2::TestLink(TestLink {
+        5 => LlcMessage::TestLink(TestLink {
             reply,
             user_data: r.array(),
         }),
@@ -207,7 +207,7 @@ pub fn llc_v2_message<'a>(r: &mut Reader<'_>, lists: &'a mut Lists) -> LlcMessag
             let flags = RkeyFlags::from_bits_truncate(r.u8()) & RkeyFlags::NEGATIVE;
             let unknown = r.u8();
             lists.rkeys = (0..=r.below(255)).map(|_| RKey(r.u32())).collect();
-            LlcMessageV2::DeleteRkey(DeleteRkeyV2 {
+            LlcMessage::DeleteRkey(DeleteRkey {
                 reply,
                 flags,
                 unknown,

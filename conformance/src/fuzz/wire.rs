@@ -1,5 +1,6 @@
 //! Bodies over LLC and CDC messages and the TCP option alone.
 
+use smc_proto::version::SmcVersion;
 use smc_proto::wire::cdc::{CDC_LENGTH, CDC_TYPE, Cdc, CdcError, ConnectionFlags, ProducerFlags};
 use smc_proto::wire::cdc_ism::{CDC_ISM_LENGTH, CdcIsm, CdcIsmError, Endianness, PRODUCER};
 use smc_proto::wire::llc::{LLC_LENGTH, LlcMessage, LlcParseError};
@@ -15,22 +16,22 @@ use super::text::{print, print_in_part};
 /// itself and is emitted the same again.
 pub fn llc_v1(data: &[u8]) {
     let kind = data.first().copied();
-    match LlcMessage::parse(data) {
+    match LlcMessage::parse(data, SmcVersion::V1) {
         Ok(message) => {
             print(&message);
             if is_one_of_many(data) {
                 print_in_part(&message);
             }
-            assert_eq!(Some(message.kind()), kind);
+            assert_eq!(Some(message.kind(SmcVersion::V1)), kind);
             assert_eq!(message.is_reply(), data[3] & 0x80 != 0);
             assert_eq!(
-                LlcMessage::parse(&data[..LLC_LENGTH]),
+                LlcMessage::parse(&data[..LLC_LENGTH], SmcVersion::V1),
                 Ok(message.clone()),
                 "the octets behind the message were read"
             );
-            let bytes = message.emit();
+            let bytes = message.emit_short(SmcVersion::V1);
             assert_eq!(bytes[..2], data[..2]);
-            assert_eq!(LlcMessage::parse(&bytes), Ok(message));
+            assert_eq!(LlcMessage::parse(&bytes, SmcVersion::V1), Ok(message));
         }
         Err(error) => {
             print(&error);

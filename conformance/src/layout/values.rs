@@ -1,13 +1,15 @@
 //! The values of `smc_proto`, in the terms of the second decoder.
 
+use smc_proto::version::SmcVersion;
 use smc_proto::wire::cdc::{ConnectionFlags, ProducerFlags};
 use smc_proto::wire::cdc_ism::CdcIsm;
 use smc_proto::wire::clc::{
     AcceptConfirm, ClcKind, ClcMessage, FirstContactExtension, OfferedPath, Proposal,
     SmcdAcceptConfirm, V2Offer,
 };
-use smc_proto::wire::llc::v2::LlcMessageV2;
-use smc_proto::wire::llc::{ConfirmLinkFlags, DeleteLinkFlags, LinkRToken, RTokenPair, RkeyFlags};
+use smc_proto::wire::llc::{
+    ConfirmLinkFlags, DeleteLinkFlags, LinkRToken, LlcMessage, RTokenPair, RkeyFlags,
+};
 use smc_proto::wire::types::RToken;
 
 use super::{Fields, hex};
@@ -194,12 +196,12 @@ fn extension(extension: &FirstContactExtension, smcr: bool, values: &mut Values)
 
 /// An LLC message of version 2.
 #[must_use]
-pub fn llc_v2(message: &LlcMessageV2<'_>) -> Fields {
+pub fn llc_v2(message: &LlcMessage<'_>) -> Fields {
     let mut values = Values::default();
-    values.byte("type", message.kind());
+    values.byte("type", message.kind(SmcVersion::V2));
     values.byte("reply", message.is_reply());
     match message {
-        LlcMessageV2::ConfirmLink(m) => {
+        LlcMessage::ConfirmLink(m) => {
             values.raw("mac", &m.mac.0);
             values.raw("gid", &m.gid.0);
             values.raw("qpn", &m.qpn.octets());
@@ -209,8 +211,8 @@ pub fn llc_v2(message: &LlcMessageV2<'_>) -> Fields {
             let flags = m.flags & ConfirmLinkFlags::NO_EYE_CATCHER;
             values.byte("no_eye_catcher", flags.bits());
         }
-        LlcMessageV2::AddLink(m) => {
-            let link = &m.link;
+        LlcMessage::AddLink(m) => {
+            let link = m;
             values.raw("mac", &link.mac.0);
             values.raw("gid", &link.gid.0);
             values.raw("qpn", &link.qpn.octets());
@@ -228,18 +230,18 @@ pub fn llc_v2(message: &LlcMessageV2<'_>) -> Fields {
                 });
             }
         }
-        LlcMessageV2::DeleteLink(m) => {
+        LlcMessage::DeleteLink(m) => {
             values.byte("link", m.link.0);
             values.raw("reason", &m.reason.0.to_be_bytes());
             values.byte("all", m.flags.contains(DeleteLinkFlags::ALL));
             values.byte("orderly", m.flags.contains(DeleteLinkFlags::ORDERLY));
         }
-        LlcMessageV2::RequestAddLink(m) => {
+        LlcMessage::RequestAddLink(m) => {
             values.byte("rejected", m.rejected);
             values.byte("count", m.gids.iter().count() as u8);
             values.list(m.gids.iter(), |entry, gid| entry.raw("gid", &gid.0));
         }
-        LlcMessageV2::ConfirmRkey(m) => {
+        LlcMessage::ConfirmRkey(m) => {
             values.rkey_flags(m.flags);
             values.byte("others", m.other_links);
             values.rtoken(m.rtoken);
@@ -249,8 +251,9 @@ pub fn llc_v2(message: &LlcMessageV2<'_>) -> Fields {
                 entry.raw("address", &other.rtoken.address.to_be_bytes());
             });
         }
-        LlcMessageV2::TestLink(m) => values.raw("data", &m.user_data),
-        LlcMessageV2::DeleteRkey(m) => {
+        LlcMessage::AddLinkContinuation(_) | LlcMessage::ConfirmRkeyContinuation(_) => {}
+        LlcMessage::TestLink(m) => values.raw("data", &m.user_data),
+        LlcMessage::DeleteRkey(m) => {
             values.rkey_flags(m.flags);
             values.byte("count", m.rkeys.len() as u8);
             values.byte("mask", m.unknown);

@@ -22,7 +22,7 @@ pub(super) struct Identities {
     rmbs: BTreeMap<(LinkNumber, RKey), (RToken, RToken)>,
     /// Whether any RMB of ours may take the place of one that was announced.
     any_rmb: bool,
-    add_link: Option<(AddLink, AddLink)>,
+    add_link: Option<(AddLink<'static>, AddLink<'static>)>,
 }
 
 impl Identities {

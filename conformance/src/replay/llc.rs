@@ -1,6 +1,7 @@
 //! The LLC messages of a replay.
 
-use smc_proto::wire::llc::{DeleteLink, DeleteLinkFlags, LlcMessage, kind};
+use smc_proto::version::SmcVersion;
+use smc_proto::wire::llc::{DeleteLink, DeleteLinkFlags, LlcMessage};
 use smc_proto::wire::types::{LinkNumber, RKey};
 
 use super::message::Llc;
@@ -17,16 +18,16 @@ impl Session<'_> {
         step: &Step,
     ) -> Result<(), String> {
         if let LlcMessage::DeleteLink(request) = &captured.message {
-            return self.own_deletion(link, request, captured.v2);
+            return self.own_deletion(link, request, captured.version);
         }
         let Some(ours) = self.take_own(link, captured) else {
             return self.own_missing(link, &captured.message);
         };
         self.host.check_llc(link, &ours)?;
         let paired = self.identities.pair_llc(link, captured, &ours);
-        let expected = match captured.v2 {
-            false => step.bytes.clone(),
-            true => captured.emit(),
+        let expected = match captured.version {
+            SmcVersion::V1 => step.bytes.clone(),
+            SmcVersion::V2 => captured.emit(),
         };
         if paired.emit() != expected {
             return Err(format!("ours is {ours}"));
@@ -39,16 +40,16 @@ impl Session<'_> {
     /// other; nor do, on one link, withdrawing an RMB and answering the other end,
     /// so these two may come in either order.
     fn take_own(&mut self, link: LinkNumber, captured: &Llc) -> Option<Llc> {
-        let (v2, captured) = (captured.v2, &captured.message);
+        let (version, captured) = (captured.version, &captured.message);
         let alike = |(on, m): &(LinkNumber, Llc)| {
-            let same = m.v2 == v2;
+            let same = m.version == version;
             let m = &m.message;
             same && *on == link
-                && m.kind() == captured.kind()
+                && m.kind(version) == captured.kind(version)
                 && m.is_reply() == captured.is_reply()
         };
         let index = self.llc.iter().position(alike)?;
-        let withdrawal = |m: &LlcMessage| m.kind() == kind::DELETE_RKEY;
+        let withdrawal = |m: &LlcMessage<'_>| matches!(m, LlcMessage::DeleteRkey(_));
         let in_order = self
             .llc
             .iter()
@@ -62,19 +63,20 @@ impl Session<'_> {
     }
 
     /// Our end did not send what the captured one did.
-    fn own_missing(&mut self, link: LinkNumber, captured: &LlcMessage) -> Result<(), String> {
+    fn own_missing(&mut self, link: LinkNumber, captured: &LlcMessage<'_>) -> Result<(), String> {
         if self.host.is_cut_off() {
             self.deviate(Deviation::AfterEnd);
             return Ok(());
         }
         let rkey = match captured {
             LlcMessage::ConfirmRkey(request) if !request.reply => Some(request.rtoken.rkey),
-            LlcMessage::DeleteRkey(request) if !request.reply => request.rkeys.first().copied(),
+            LlcMessage::DeleteRkey(request) if !request.reply => request.rkeys.first(),
             _ => None,
         };
         match rkey {
             Some(rkey) if self.setup.rmbs == Rmbs::Kept => {
-                self.unasked.insert((captured.kind(), link, rkey));
+                self.unasked
+                    .insert((captured.kind(SmcVersion::V1), link, rkey));
                 self.deviate(Deviation::RmbKept);
                 Ok(())
             }
@@ -87,7 +89,7 @@ impl Session<'_> {
         &mut self,
         link: LinkNumber,
         captured: &DeleteLink,
-        v2: bool,
+        version: SmcVersion,
     ) -> Result<(), String> {
         if captured.reply || !captured.flags.contains(DeleteLinkFlags::ALL) {
             return Err("only the deletion of all links is replayed".into());
@@ -103,8 +105,10 @@ impl Session<'_> {
             self.delete_group()?;
         }
         let like = Llc {
-            v2,
-            ..Llc::v1(LlcMessage::DeleteLink(*captured))
+            message: LlcMessage::DeleteLink(*captured),
+            version,
+            pairs: None,
+            direct: false,
         };
         match self.take_own(link, &like).map(|ours| ours.message) {
             Some(LlcMessage::DeleteLink(ours))
@@ -126,7 +130,7 @@ impl Session<'_> {
     ) -> Result<(), String> {
         let rkey = match &message.message {
             LlcMessage::ConfirmRkey(m) if m.reply => Some(m.rtoken.rkey),
-            LlcMessage::DeleteRkey(m) if m.reply => m.rkeys.first().copied(),
+            LlcMessage::DeleteRkey(m) if m.reply => m.rkeys.first(),
             _ => None,
         };
         if rkey.is_some_and(|rkey| self.is_unasked(link, message, rkey)) {
@@ -150,9 +154,10 @@ impl Session<'_> {
     /// Whether a message answers a request that our end did not make.
     /// In version 2 a Linux answer to DELETE RKEY does not contain the key (V2-166).
     fn is_unasked(&mut self, link: LinkNumber, reply: &Llc, rkey: RKey) -> bool {
-        let kind = reply.message.kind();
+        let kind = reply.message.kind(SmcVersion::V1);
         let asked = |(k, l, r): &&(u8, LinkNumber, RKey)| {
-            (*k, *l) == (kind, link) && (*r == rkey || (reply.v2 && rkey == RKey(0)))
+            (*k, *l) == (kind, link)
+                && (*r == rkey || (reply.version == SmcVersion::V2 && rkey == RKey(0)))
         };
         let found = self.unasked.iter().find(asked).copied();
         let unasked = found.is_some_and(|found| self.unasked.remove(&found));

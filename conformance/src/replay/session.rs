@@ -8,6 +8,7 @@ use smc_proto::event::Event;
 use smc_proto::id::{ConnId, DeviceId, GroupId, LanId};
 use smc_proto::path::{LocalPath, RoceVersion, Route};
 use smc_proto::time::{Duration, Instant};
+use smc_proto::version::SmcVersion;
 use smc_proto::wire::types::{LinkNumber, Mac, Mtu, PeerId, PeerOs, RKey};
 
 use super::connection::Connection;
@@ -141,7 +142,7 @@ impl<'a> Session<'a> {
             (What::Llc { message }, true) => self.own_llc(link, message, step)?,
             (What::Llc { message }, false) => {
                 // Of version 2 the order of the sender's machine is not ours (V2-151).
-                if !message.v2 {
+                if message.version == SmcVersion::V1 {
                     unaltered(&message.emit(), step)?;
                 }
                 self.feed_llc(link, message, step)?;

@@ -3,12 +3,15 @@
 use smc_proto::event::Event;
 use smc_proto::id::{ConnId, LinkId};
 use smc_proto::time::Duration;
+use smc_proto::version::SmcVersion;
 use smc_proto::wire::clc::{
     AcceptConfirm, AcceptConfirmV2, ClcMessage, ClcVersion, FirstContactExtension, GidList,
     OfferedPath, Proposal, Subnets, V2Offer,
 };
-use smc_proto::wire::llc::v2::{AddLinkExtension, AddLinkV2, LLC_V2_MAX_LENGTH, LlcMessageV2};
-use smc_proto::wire::llc::{AddLink, ConfirmLink, ConfirmLinkFlags, LLC_LENGTH, RTokenPair};
+use smc_proto::wire::llc::{
+    AddLink, AddLinkExtension, ConfirmLink, ConfirmLinkFlags, LLC_LENGTH, LLC_V2_MAX_LENGTH,
+    LlcMessage, RTokenPair,
+};
 use smc_proto::wire::types::{
     AddLinkRejectReason, AlertToken, BufferSize, FeatureMask, Gid, Hostname, LinkNumber,
     LinkUserId, Mac, Mtu, PeerId, PeerOs, Psn, Qpn, RKey, RToken, Release, RmbeIndex,
@@ -111,7 +114,7 @@ pub fn confirm_link(reply: bool, link: LinkNumber) -> ConfirmLink {
 
 /// ADD LINK of the peer for a port.
 #[must_use]
-pub const fn add_link(reply: bool, link: LinkNumber, rnic: u8) -> AddLink {
+pub const fn add_link(reply: bool, link: LinkNumber, rnic: u8) -> AddLink<'static> {
     AddLink {
         reply,
         rejection: None,
@@ -121,39 +124,41 @@ pub const fn add_link(reply: bool, link: LinkNumber, rnic: u8) -> AddLink {
         link,
         mtu: Mtu::M1024,
         psn: Psn::new(9),
+        extension: None,
     }
 }
 
 /// ADD LINK with its extension, as bytes of a little-endian machine.
 #[must_use]
-pub fn extended(link: AddLink, rtokens: &[RTokenPair]) -> Vec<u8> {
-    bytes(&LlcMessageV2::AddLink(AddLinkV2 {
-        link,
+pub fn extended(link: AddLink<'_>, rtokens: &[RTokenPair]) -> Vec<u8> {
+    bytes(&LlcMessage::AddLink(AddLink {
         extension: Some(AddLinkExtension {
             direct: true,
             target_gid: link.gid,
             rtokens: rtokens.into(),
         }),
+        ..link
     }))
 }
 
 /// A rejection, which has no extension.
 #[must_use]
-pub fn rejection(mut link: AddLink) -> Vec<u8> {
+pub fn rejection(mut link: AddLink<'_>) -> Vec<u8> {
     link.reply = true;
     link.rejection = Some(AddLinkRejectReason::NO_ALTERNATE_PATH);
-    let extension = None;
-    bytes(&LlcMessageV2::AddLink(AddLinkV2 { link, extension }))
+    bytes(&LlcMessage::AddLink(link))
 }
 
 /// A message as a little-endian machine writes it: its length, and the number of RTokens.
 #[must_use]
-pub fn bytes(message: &LlcMessageV2<'_>) -> Vec<u8> {
+pub fn bytes(message: &LlcMessage<'_>) -> Vec<u8> {
     let mut bytes = vec![0; LLC_V2_MAX_LENGTH];
-    let length = message.emit(&mut bytes).expect("the longest fits");
+    let length = message
+        .emit(SmcVersion::V2, &mut bytes)
+        .expect("the longest fits");
     bytes.truncate(length);
     bytes.swap(1, 2);
-    if let LlcMessageV2::AddLink(_) = message
+    if let LlcMessage::AddLink(_) = message
         && length > LLC_LENGTH
     {
         bytes[71] = 0;
@@ -189,8 +194,8 @@ impl Rig {
         self.wait(Duration::from_millis(10));
         let link = self.link(0);
         let sent = self.sent_llc(link);
-        match LlcMessageV2::parse(&sent) {
-            Ok(LlcMessageV2::ConfirmLink(request)) => (conn, link, request),
+        match LlcMessage::parse(&sent, SmcVersion::V2) {
+            Ok(LlcMessage::ConfirmLink(request)) => (conn, link, request),
             other => panic!("{other:?}"),
         }
     }
@@ -200,7 +205,7 @@ impl Rig {
     pub fn server_offers(&mut self) -> (ConnId, LinkId, Vec<u8>) {
         let (conn, link, request) = self.server_asks();
         let reply = confirm_link(true, request.link);
-        self.receive(link, &bytes(&LlcMessageV2::ConfirmLink(reply)));
+        self.receive(link, &bytes(&LlcMessage::ConfirmLink(reply)));
         let offer = self.sent_llc(link);
         (conn, link, offer)
     }
@@ -209,10 +214,10 @@ impl Rig {
     #[track_caller]
     pub fn server_up(&mut self) -> (ConnId, LinkId) {
         let (conn, link, offer) = self.server_offers();
-        let Ok(LlcMessageV2::AddLink(offer)) = LlcMessageV2::parse(&offer) else {
+        let Ok(LlcMessage::AddLink(offer)) = LlcMessage::parse(&offer, SmcVersion::V2) else {
             panic!("{offer:?}");
         };
-        self.receive(link, &rejection(offer.link));
+        self.receive(link, &rejection(offer));
         assert!(self.happened(|event| matches!(event, Event::Established { .. })));
         (conn, link)
     }
@@ -234,9 +239,11 @@ impl Rig {
     pub fn client_answers(&mut self) -> (ConnId, LinkId) {
         let (conn, link, _) = self.client_confirms(half());
         let request = confirm_link(false, LinkNumber(1));
-        self.receive(link, &bytes(&LlcMessageV2::ConfirmLink(request)));
+        self.receive(link, &bytes(&LlcMessage::ConfirmLink(request)));
         let sent = self.sent_llc(link);
-        assert!(matches!(LlcMessageV2::parse(&sent), Ok(LlcMessageV2::ConfirmLink(m)) if m.reply));
+        assert!(
+            matches!(LlcMessage::parse(&sent, SmcVersion::V2), Ok(LlcMessage::ConfirmLink(m)) if m.reply)
+        );
         (conn, link)
     }
 

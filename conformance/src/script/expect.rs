@@ -198,7 +198,7 @@ impl Script {
 
     /// The next LLC message.
     #[track_caller]
-    pub fn expect_llc(&mut self) -> LlcMessage {
+    pub fn expect_llc(&mut self) -> LlcMessage<'static> {
         match self.llc.pop_front() {
             Some((_, message)) => message,
             None => self.fail("no LLC message was sent"),
@@ -206,7 +206,7 @@ impl Script {
     }
 
     /// The next LLC message, if there is one.
-    pub fn poll_llc(&mut self) -> Option<LlcMessage> {
+    pub fn poll_llc(&mut self) -> Option<LlcMessage<'static>> {
         self.llc.pop_front().map(|(_, message)| message)
     }
 
@@ -216,9 +216,9 @@ impl Script {
         /// A CONFIRM LINK reply.
         expect_confirm_link_reply, ConfirmLink, ConfirmLink, true;
         /// An ADD LINK request.
-        expect_add_link, AddLink, AddLink, false;
+        expect_add_link, AddLink, AddLink<'static>, false;
         /// An ADD LINK reply.
-        expect_add_link_reply, AddLink, AddLink, true;
+        expect_add_link_reply, AddLink, AddLink<'static>, true;
         /// An ADD LINK CONTINUATION request.
         expect_continuation, AddLinkContinuation, AddLinkContinuation, false;
         /// An ADD LINK CONTINUATION reply.
@@ -236,9 +236,9 @@ impl Script {
         /// A CONFIRM RKEY CONTINUATION reply.
         expect_rkey_continuation_reply, ConfirmRkeyContinuation, ConfirmRkeyContinuation, true;
         /// A DELETE RKEY request.
-        expect_delete_rkey, DeleteRkey, DeleteRkey, false;
+        expect_delete_rkey, DeleteRkey, DeleteRkey<'static>, false;
         /// A DELETE RKEY reply.
-        expect_delete_rkey_reply, DeleteRkey, DeleteRkey, true;
+        expect_delete_rkey_reply, DeleteRkey, DeleteRkey<'static>, true;
         /// A TEST LINK request.
         expect_test_link, TestLink, TestLink, false;
         /// A TEST LINK reply.
@@ -247,7 +247,7 @@ impl Script {
 
     /// An ADD LINK reply that rejects for want of another path.
     #[track_caller]
-    pub fn expect_add_link_rejection(&mut self) -> AddLink {
+    pub fn expect_add_link_rejection(&mut self) -> AddLink<'static> {
         let reply = self.expect_add_link_reply();
         self.expect_eq(
             reply.rejection,

@@ -46,7 +46,7 @@ macro_rules! expect_over {
 
 impl Over<'_> {
     /// Sends an LLC message.
-    pub fn send(self, message: LlcMessage) {
+    pub fn send(self, message: LlcMessage<'static>) {
         self.script.send_on(self.link, message);
     }
 
@@ -66,12 +66,12 @@ impl Over<'_> {
     }
 
     expect_over! {
-        expect_llc LlcMessage;
+        expect_llc LlcMessage<'static>;
         expect_confirm_link ConfirmLink;
         expect_confirm_link_reply ConfirmLink;
-        expect_add_link AddLink;
-        expect_add_link_reply AddLink;
-        expect_add_link_rejection AddLink;
+        expect_add_link AddLink<'static>;
+        expect_add_link_reply AddLink<'static>;
+        expect_add_link_rejection AddLink<'static>;
         expect_continuation AddLinkContinuation;
         expect_continuation_reply AddLinkContinuation;
         expect_delete_link DeleteLink;
@@ -80,8 +80,8 @@ impl Over<'_> {
         expect_confirm_rkey_reply ConfirmRkey;
         expect_rkey_continuation ConfirmRkeyContinuation;
         expect_rkey_continuation_reply ConfirmRkeyContinuation;
-        expect_delete_rkey DeleteRkey;
-        expect_delete_rkey_reply DeleteRkey;
+        expect_delete_rkey DeleteRkey<'static>;
+        expect_delete_rkey_reply DeleteRkey<'static>;
         expect_test_link TestLink;
         expect_test_link_reply TestLink;
     }
@@ -186,7 +186,7 @@ impl Script {
     }
 
     /// Notes which link has which number, as the engine's messages show.
-    pub(super) fn note_number(&mut self, message: &LlcMessage) {
+    pub(super) fn note_number(&mut self, message: &LlcMessage<'_>) {
         let (number, qpn) = match message {
             LlcMessage::ConfirmLink(m) => (m.link, m.qpn),
             LlcMessage::AddLink(m) if m.rejection.is_none() => (m.link, m.qpn),
@@ -208,12 +208,12 @@ impl Script {
 
     /// The next LLC message, which stays where it is.
     #[must_use]
-    pub fn next_llc(&self) -> Option<&LlcMessage> {
+    pub fn next_llc(&self) -> Option<&LlcMessage<'static>> {
         self.llc.front().map(|(_, message)| message)
     }
 
     /// The next LLC message and its link, if there is one.
-    pub fn poll_llc_with_link(&mut self) -> Option<(LinkId, LlcMessage)> {
+    pub fn poll_llc_with_link(&mut self) -> Option<(LinkId, LlcMessage<'static>)> {
         self.llc.pop_front()
     }
 

@@ -1,5 +1,6 @@
 //! What the peer of a script sends by default. Change a field, or a message.
 
+use smc_proto::version::SmcVersion;
 use smc_proto::wire::cdc::{Cdc, ConnectionFlags, ProducerFlags};
 use smc_proto::wire::clc::{
     AcceptConfirm, ClcMessage, ClcVersion, Decline, MAX_LENGTH, OfferedPath, PeerOs, Proposal,
@@ -7,7 +8,7 @@ use smc_proto::wire::clc::{
 };
 use smc_proto::wire::llc::{
     AddLink, ConfirmLink, ConfirmLinkFlags, ConfirmRkey, DeleteLink, DeleteLinkFlags, DeleteRkey,
-    LlcMessage, RkeyFlags, TestLink,
+    Entries, LlcMessage, RkeyFlags, TestLink,
 };
 use smc_proto::wire::types::{
     AddLinkRejectReason, AlertToken, BufferSize, Cursor, DeleteLinkReason, DiagnosisCode, Gid,
@@ -136,13 +137,13 @@ impl Peer {
 
     /// CONFIRM LINK of link 1.
     #[must_use]
-    pub fn confirm_link(&self) -> LlcMessage {
+    pub fn confirm_link(&self) -> LlcMessage<'static> {
         LlcMessage::ConfirmLink(self.link_information(false))
     }
 
     /// CONFIRM LINK of link 1, changed.
     #[must_use]
-    pub fn confirm_link_with(&self, change: impl FnOnce(&mut ConfirmLink)) -> LlcMessage {
+    pub fn confirm_link_with(&self, change: impl FnOnce(&mut ConfirmLink)) -> LlcMessage<'static> {
         let mut message = self.link_information(false);
         change(&mut message);
         LlcMessage::ConfirmLink(message)
@@ -150,13 +151,13 @@ impl Peer {
 
     /// The answer to CONFIRM LINK of link 1.
     #[must_use]
-    pub fn confirm_link_reply(&self) -> LlcMessage {
+    pub fn confirm_link_reply(&self) -> LlcMessage<'static> {
         LlcMessage::ConfirmLink(self.link_information(true))
     }
 
     /// ADD LINK of link 2 on the same RNIC.
     #[must_use]
-    pub fn add_link(&self) -> LlcMessage {
+    pub fn add_link(&self) -> LlcMessage<'static> {
         LlcMessage::AddLink(AddLink {
             mac: self.mac,
             gid: self.gid,
@@ -166,13 +167,13 @@ impl Peer {
 
     /// ADD LINK of link 2 on another RNIC.
     #[must_use]
-    pub fn add_link_elsewhere(&self) -> LlcMessage {
+    pub fn add_link_elsewhere(&self) -> LlcMessage<'static> {
         LlcMessage::AddLink(self.link_offer(false, None))
     }
 
     /// ADD LINK with this MTU code.
     #[must_use]
-    pub fn add_link_mtu(&self, code: u8) -> LlcMessage {
+    pub fn add_link_mtu(&self, code: u8) -> LlcMessage<'static> {
         LlcMessage::AddLink(AddLink {
             mtu: Mtu::from_code(code),
             ..self.link_offer(false, None)
@@ -181,17 +182,17 @@ impl Peer {
 
     /// The answer that rejects link 2.
     #[must_use]
-    pub fn add_link_rejection(&self) -> LlcMessage {
+    pub fn add_link_rejection(&self) -> LlcMessage<'static> {
         LlcMessage::AddLink(self.link_offer(true, Some(AddLinkRejectReason::NO_ALTERNATE_PATH)))
     }
 
     /// The answer that accepts link 2.
     #[must_use]
-    pub fn add_link_acceptance(&self) -> LlcMessage {
+    pub fn add_link_acceptance(&self) -> LlcMessage<'static> {
         LlcMessage::AddLink(self.link_offer(true, None))
     }
 
-    fn link_offer(&self, reply: bool, rejection: Option<AddLinkRejectReason>) -> AddLink {
+    fn link_offer(&self, reply: bool, rejection: Option<AddLinkRejectReason>) -> AddLink<'static> {
         AddLink {
             reply,
             rejection,
@@ -201,18 +202,19 @@ impl Peer {
             link: LinkNumber(2),
             mtu: Mtu::M1024,
             psn: Psn::new(1),
+            extension: None,
         }
     }
 
     /// DELETE LINK of one link, orderly.
     #[must_use]
-    pub fn delete_link(number: u8) -> LlcMessage {
+    pub fn delete_link(number: u8) -> LlcMessage<'static> {
         Self::delete_link_with(DeleteLinkFlags::ORDERLY, number, false)
     }
 
     /// DELETE LINK of a link that the peer lost, orderly as Linux has it.
     #[must_use]
-    pub fn lost_link(number: u8) -> LlcMessage {
+    pub fn lost_link(number: u8) -> LlcMessage<'static> {
         LlcMessage::DeleteLink(DeleteLink {
             reply: false,
             flags: DeleteLinkFlags::ORDERLY,
@@ -223,13 +225,17 @@ impl Peer {
 
     /// DELETE LINK of all.
     #[must_use]
-    pub fn delete_all() -> LlcMessage {
+    pub fn delete_all() -> LlcMessage<'static> {
         Self::delete_link_with(DeleteLinkFlags::ALL | DeleteLinkFlags::ORDERLY, 0, false)
     }
 
     /// DELETE LINK.
     #[must_use]
-    pub fn delete_link_with(flags: DeleteLinkFlags, number: u8, reply: bool) -> LlcMessage {
+    pub fn delete_link_with(
+        flags: DeleteLinkFlags,
+        number: u8,
+        reply: bool,
+    ) -> LlcMessage<'static> {
         LlcMessage::DeleteLink(DeleteLink {
             reply,
             flags,
@@ -240,7 +246,7 @@ impl Peer {
 
     /// CONFIRM RKEY of the peer's RMB of this number.
     #[must_use]
-    pub fn confirm_rkey(rmb: u32) -> LlcMessage {
+    pub fn confirm_rkey(rmb: u32) -> LlcMessage<'static> {
         LlcMessage::ConfirmRkey(ConfirmRkey {
             reply: false,
             flags: RkeyFlags::empty(),
@@ -252,26 +258,29 @@ impl Peer {
 
     /// DELETE RKEY of the peer's RMBs of these numbers.
     #[must_use]
-    pub fn delete_rkey(rmbs: &[u32]) -> LlcMessage {
+    pub fn delete_rkey(rmbs: &[u32]) -> LlcMessage<'static> {
         LlcMessage::DeleteRkey(DeleteRkey {
             reply: false,
             flags: RkeyFlags::empty(),
-            error_mask: 0,
-            rkeys: rmbs.iter().map(|rmb| Self::rtoken(*rmb).rkey).collect(),
+            unknown: 0,
+            rkeys: Entries::inline(rmbs.iter().map(|rmb| Self::rtoken(*rmb).rkey)),
         })
     }
 
     /// Returns the message as an answer.
     #[must_use]
-    pub fn reply_to(message: &LlcMessage) -> LlcMessage {
-        let mut bytes = message.emit();
+    pub fn reply_to(message: &LlcMessage<'_>) -> LlcMessage<'static> {
+        let mut bytes = message.emit_short(SmcVersion::V1);
         bytes[3] |= 0x80;
-        LlcMessage::parse(&bytes).expect("a message of the same kind")
+        LlcMessage::parse(&bytes, SmcVersion::V1)
+            .ok()
+            .and_then(|message| message.to_static())
+            .expect("a message of the same kind")
     }
 
     /// Returns the CONFIRM RKEY as an answer with these flags.
     #[must_use]
-    pub fn rkey_reply(message: &LlcMessage, flags: RkeyFlags) -> LlcMessage {
+    pub fn rkey_reply(message: &LlcMessage<'_>, flags: RkeyFlags) -> LlcMessage<'static> {
         match message {
             LlcMessage::ConfirmRkey(m) => LlcMessage::ConfirmRkey(ConfirmRkey {
                 reply: true,
@@ -281,8 +290,8 @@ impl Peer {
             LlcMessage::DeleteRkey(m) => LlcMessage::DeleteRkey(DeleteRkey {
                 reply: true,
                 flags,
-                error_mask: 0x80,
-                ..m.clone()
+                unknown: 0x80,
+                rkeys: m.rkeys.to_static().expect("no list of version 1 is long"),
             }),
             other => panic!("{other} is not about an RKey"),
         }
@@ -290,7 +299,7 @@ impl Peer {
 
     /// TEST LINK.
     #[must_use]
-    pub fn test_link(byte: u8, reply: bool) -> LlcMessage {
+    pub fn test_link(byte: u8, reply: bool) -> LlcMessage<'static> {
         LlcMessage::TestLink(TestLink {
             reply,
             user_data: [byte; 16],

@@ -3,8 +3,8 @@
 
 use smc_proto::wire::llc::{
     AddLink, AddLinkContinuation, ConfirmLink, ConfirmLinkFlags, ConfirmRkey,
-    ConfirmRkeyContinuation, DeleteLink, DeleteLinkFlags, DeleteRkey, LinkRToken, LlcMessage,
-    RTokenPair, RkeyFlags,
+    ConfirmRkeyContinuation, DeleteLink, DeleteLinkFlags, DeleteRkey, Entries, LinkRToken,
+    LlcMessage, RTokenPair, RkeyFlags,
 };
 use smc_proto::wire::types::{
     AddLinkRejectReason, DeleteLinkReason, Gid, LinkNumber, LinkUserId, Mac, Mtu, Psn, Qpn, RKey,
@@ -36,7 +36,7 @@ impl Peer {
         }
     }
 
-    fn end_of(link: u8, port: u8, reply: bool) -> AddLink {
+    fn end_of(link: u8, port: u8, reply: bool) -> AddLink<'static> {
         let (gid, mac) = Self::port(port);
         AddLink {
             reply,
@@ -47,18 +47,23 @@ impl Peer {
             link: LinkNumber(link),
             mtu: Mtu::M1024,
             psn: Psn::new(u32::from(link)),
+            extension: None,
         }
     }
 
     /// Server: ADD LINK.
     #[must_use]
-    pub fn offer(link: u8, port: u8) -> LlcMessage {
+    pub fn offer(link: u8, port: u8) -> LlcMessage<'static> {
         LlcMessage::AddLink(Self::end_of(link, port, false))
     }
 
     /// Server: ADD LINK, with a change.
     #[must_use]
-    pub fn offer_with(link: u8, port: u8, change: impl FnOnce(&mut AddLink)) -> LlcMessage {
+    pub fn offer_with(
+        link: u8,
+        port: u8,
+        change: impl FnOnce(&mut AddLink),
+    ) -> LlcMessage<'static> {
         let mut message = Self::end_of(link, port, false);
         change(&mut message);
         LlcMessage::AddLink(message)
@@ -66,13 +71,17 @@ impl Peer {
 
     /// Client: takes the offer of a link.
     #[must_use]
-    pub fn takes(link: u8, port: u8) -> LlcMessage {
+    pub fn takes(link: u8, port: u8) -> LlcMessage<'static> {
         LlcMessage::AddLink(Self::end_of(link, port, true))
     }
 
     /// Client: takes the offer of a link, with a change.
     #[must_use]
-    pub fn takes_with(link: u8, port: u8, change: impl FnOnce(&mut AddLink)) -> LlcMessage {
+    pub fn takes_with(
+        link: u8,
+        port: u8,
+        change: impl FnOnce(&mut AddLink),
+    ) -> LlcMessage<'static> {
         let mut message = Self::end_of(link, port, true);
         change(&mut message);
         LlcMessage::AddLink(message)
@@ -80,14 +89,14 @@ impl Peer {
 
     /// Client: rejects the offer of a link.
     #[must_use]
-    pub fn rejects(link: u8) -> LlcMessage {
+    pub fn rejects(link: u8) -> LlcMessage<'static> {
         let rejection = Some(AddLinkRejectReason::NO_ALTERNATE_PATH);
         Self::takes_with(link, 1, |m| m.rejection = rejection)
     }
 
     /// Client: ADD LINK, which only announces that a port is there.
     #[must_use]
-    pub fn hint(port: u8) -> LlcMessage {
+    pub fn hint(port: u8) -> LlcMessage<'static> {
         LlcMessage::AddLink(AddLink {
             qpn: Qpn::new(0),
             psn: Psn::new(0),
@@ -112,13 +121,17 @@ impl Peer {
 
     /// Server: CONFIRM LINK.
     #[must_use]
-    pub fn asks(link: u8, port: u8) -> LlcMessage {
+    pub fn asks(link: u8, port: u8) -> LlcMessage<'static> {
         LlcMessage::ConfirmLink(Self::confirmation(link, port, false))
     }
 
     /// Server: CONFIRM LINK, with a change.
     #[must_use]
-    pub fn asks_with(link: u8, port: u8, change: impl FnOnce(&mut ConfirmLink)) -> LlcMessage {
+    pub fn asks_with(
+        link: u8,
+        port: u8,
+        change: impl FnOnce(&mut ConfirmLink),
+    ) -> LlcMessage<'static> {
         let mut message = Self::confirmation(link, port, false);
         change(&mut message);
         LlcMessage::ConfirmLink(message)
@@ -126,13 +139,17 @@ impl Peer {
 
     /// Client: the answer to CONFIRM LINK.
     #[must_use]
-    pub fn confirms(link: u8, port: u8) -> LlcMessage {
+    pub fn confirms(link: u8, port: u8) -> LlcMessage<'static> {
         LlcMessage::ConfirmLink(Self::confirmation(link, port, true))
     }
 
     /// Client: the answer to CONFIRM LINK, with a change.
     #[must_use]
-    pub fn confirms_with(link: u8, port: u8, change: impl FnOnce(&mut ConfirmLink)) -> LlcMessage {
+    pub fn confirms_with(
+        link: u8,
+        port: u8,
+        change: impl FnOnce(&mut ConfirmLink),
+    ) -> LlcMessage<'static> {
         let mut message = Self::confirmation(link, port, true);
         change(&mut message);
         LlcMessage::ConfirmLink(message)
@@ -141,7 +158,7 @@ impl Peer {
     /// ADD LINK CONTINUATION for a link, sent over another one: of the first two RMBs still
     /// to announce.
     #[must_use]
-    pub fn continuation(over: u8, link: u8, left: &[u32], reply: bool) -> LlcMessage {
+    pub fn continuation(over: u8, link: u8, left: &[u32], reply: bool) -> LlcMessage<'static> {
         let pair = |rmb: &u32| RTokenPair {
             reference: Self::rtoken_on(over, *rmb).rkey,
             new: Self::rtoken_on(link, *rmb),
@@ -156,7 +173,7 @@ impl Peer {
 
     /// DELETE LINK of one link, orderly, for this reason.
     #[must_use]
-    pub fn delete_because(link: u8, reason: DeleteLinkReason) -> LlcMessage {
+    pub fn delete_because(link: u8, reason: DeleteLinkReason) -> LlcMessage<'static> {
         LlcMessage::DeleteLink(DeleteLink {
             reply: false,
             flags: DeleteLinkFlags::ORDERLY,
@@ -175,7 +192,7 @@ impl Peer {
 
     /// CONFIRM RKEY of an RMB, sent over one link, for others as well.
     #[must_use]
-    pub fn confirm_rkey_on(over: u8, rmb: u32, others: &[u8]) -> LlcMessage {
+    pub fn confirm_rkey_on(over: u8, rmb: u32, others: &[u8]) -> LlcMessage<'static> {
         LlcMessage::ConfirmRkey(ConfirmRkey {
             reply: false,
             flags: RkeyFlags::empty(),
@@ -187,21 +204,18 @@ impl Peer {
 
     /// DELETE RKEY of RMBs as they are known on a link.
     #[must_use]
-    pub fn delete_rkey_on(link: u8, rmbs: &[u32]) -> LlcMessage {
+    pub fn delete_rkey_on(link: u8, rmbs: &[u32]) -> LlcMessage<'static> {
         LlcMessage::DeleteRkey(DeleteRkey {
             reply: false,
             flags: RkeyFlags::empty(),
-            error_mask: 0,
-            rkeys: rmbs
-                .iter()
-                .map(|rmb| Self::rtoken_on(link, *rmb).rkey)
-                .collect(),
+            unknown: 0,
+            rkeys: Entries::inline(rmbs.iter().map(|rmb| Self::rtoken_on(link, *rmb).rkey)),
         })
     }
 
     /// CONFIRM RKEY CONTINUATION for the links still to announce.
     #[must_use]
-    pub fn rkey_continuation(rmb: u32, left: &[u8]) -> LlcMessage {
+    pub fn rkey_continuation(rmb: u32, left: &[u8]) -> LlcMessage<'static> {
         LlcMessage::ConfirmRkeyContinuation(ConfirmRkeyContinuation {
             reply: false,
             flags: RkeyFlags::empty(),

@@ -2,8 +2,7 @@
 
 use smc_proto::wire::cdc::Cdc;
 use smc_proto::wire::clc::ClcMessage;
-use smc_proto::wire::llc::LlcMessage;
-use smc_proto::wire::llc::v2::LlcMessageV2;
+use smc_proto::wire::llc::{LlcMessage, version_of};
 
 /// Bytes that are shown of what is not understood.
 const SHOWN: usize = 48;
@@ -17,11 +16,9 @@ pub(super) fn describe(bytes: &[u8]) -> String {
             rest => format!("{message} and {rest} octets"),
         };
     }
-    if let Ok(message) = LlcMessage::parse(bytes) {
-        return message.to_string();
-    }
-    if let Ok(message) = LlcMessageV2::parse(bytes) {
-        return message.to_string();
+    let version = version_of(bytes);
+    if let Ok(message) = LlcMessage::parse(bytes, version) {
+        return message.display(version).to_string();
     }
     if let Ok(message) = Cdc::parse(bytes) {
         return message.to_string();

@@ -20,7 +20,7 @@ use smc_proto::path::{IsmPath, LocalPath, Paths};
 use smc_proto::storage::Owned;
 use smc_proto::time::Instant;
 use smc_proto::wire::clc::MAX_LENGTH;
-use smc_proto::wire::llc::v2::LLC_V2_MAX_LENGTH;
+use smc_proto::wire::llc::LLC_V2_MAX_LENGTH;
 
 use super::parsed::Setup;
 use super::text::Unclear;

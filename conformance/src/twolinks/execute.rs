@@ -3,6 +3,7 @@
 use smc_proto::command::RdmaCommand;
 use smc_proto::completion::RdmaCompletion;
 use smc_proto::id::LinkId;
+use smc_proto::version::SmcVersion;
 
 use super::World;
 use super::app::byte;
@@ -274,5 +275,8 @@ fn decode(payload: &[u8; 44]) -> String {
             cdc.connection_flags
         );
     }
-    format!("{:?}", smc_proto::wire::llc::LlcMessage::parse(payload))
+    format!(
+        "{:?}",
+        smc_proto::wire::llc::LlcMessage::parse(payload, SmcVersion::V1)
+    )
 }

@@ -12,9 +12,10 @@ use proptest::collection::vec as many;
 use proptest::prelude::*;
 use smc_capture::follow::{self, Content};
 use smc_capture::reader::CaptureReader;
+use smc_proto::version::SmcVersion;
 use smc_proto::wire::cdc_ism::{CdcIsm, Endianness};
 use smc_proto::wire::clc::{ClcMessage, MAX_LENGTH};
-use smc_proto::wire::llc::v2::LlcMessageV2;
+use smc_proto::wire::llc::LlcMessage;
 
 const CAPTURES: [&str; 6] = [
     "linux612-v1-onelink",
@@ -42,7 +43,7 @@ fn both_decoders_agree_on_every_captured_message() {
             let item = item.unwrap();
             let (protocol, ours, theirs) = match &item.content {
                 Content::Clc(message) => ("clc", values::clc(message), layout::clc(&item.bytes)),
-                Content::LlcV2(message) => (
+                Content::Llc(message) if message.version() == SmcVersion::V2 => (
                     "llc v2",
                     values::llc_v2(&message.message()),
                     layout::llc_v2(&item.bytes),
@@ -78,7 +79,7 @@ proptest! {
         let message = llc_v2_message(&mut Reader::new(&bytes), &mut lists);
         let emitted = emit(&message);
         prop_assert_eq!(layout::llc_v2(&emitted), values::llc_v2(&message));
-        prop_assert_eq!(LlcMessageV2::parse(&emitted), Ok(message));
+        prop_assert_eq!(LlcMessage::parse(&emitted, SmcVersion::V2), Ok(message));
     }
 
     #[test]

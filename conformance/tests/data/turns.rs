@@ -12,9 +12,10 @@ use smc_proto::connection::Shutdown;
 use smc_proto::endpoint::ConnOptions;
 use smc_proto::event::Event;
 use smc_proto::id::ConnId;
+use smc_proto::version::SmcVersion;
 use smc_proto::wire::cdc::Cdc;
 use smc_proto::wire::clc::Subnets;
-use smc_proto::wire::llc::{DeleteRkey, LlcMessage, RkeyFlags};
+use smc_proto::wire::llc::{DeleteRkey, Entries, LlcMessage, RkeyFlags};
 use smc_proto::wire::types::{BufferSize, PeerId, Qpn};
 
 /// What the application of a side does with a connection.
@@ -183,10 +184,10 @@ fn a_send_buffer_is_kept_until_the_rnic_has_read_it() {
     let withdrawn = LlcMessage::DeleteRkey(DeleteRkey {
         reply: false,
         flags: RkeyFlags::empty(),
-        error_mask: 0,
-        rkeys: [rkey].into_iter().collect(),
+        unknown: 0,
+        rkeys: Entries::inline([rkey]),
     });
-    let payload = &withdrawn.emit();
+    let payload = &withdrawn.emit_short(SmcVersion::V1);
     host.handle_rdma(now, RdmaCompletion::Received { link, payload });
     let ended = std::iter::from_fn(|| host.poll_event())
         .any(|event| matches!(event, Event::Closed { conn, .. } if conn == a));

@@ -99,7 +99,7 @@ struct World {
     s: Script,
     conns: Vec<ConnId>,
     tokens: Vec<AlertToken>,
-    asked: Option<LlcMessage>,
+    asked: Option<LlcMessage<'static>>,
 }
 
 impl World {

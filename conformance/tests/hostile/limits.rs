@@ -6,6 +6,7 @@ use smc_proto::completion::{LinkFailure, RdmaCompletion};
 use smc_proto::event::CloseReason;
 use smc_proto::id::{ConnId, LinkId};
 use smc_proto::storage::Limits;
+use smc_proto::version::SmcVersion;
 use smc_proto::wire::clc::AcceptConfirm;
 use smc_proto::wire::llc::LlcMessage;
 use smc_proto::wire::types::{AlertToken, Qpn};
@@ -32,14 +33,24 @@ fn a_flood_on_one_link_keeps_memory_and_work_bounded() {
     //= LLC-075 test
     type Message = fn(u32) -> [u8; 44];
     let floods: [(&str, Message); 9] = [
-        ("TEST LINK", |n| Peer::test_link(n as u8, false).emit()),
-        ("TEST LINK reply", |n| Peer::test_link(n as u8, true).emit()),
-        ("CONFIRM RKEY", |n| Peer::confirm_rkey(n).emit()),
-        ("DELETE RKEY", |n| {
-            Peer::delete_rkey(&[n, n + 1, n + 2, n + 3, 2, 3, 4, 5]).emit()
+        ("TEST LINK", |n| {
+            Peer::test_link(n as u8, false).emit_short(SmcVersion::V1)
         }),
-        ("ADD LINK", |_| Peer::default().add_link().emit()),
-        ("DELETE LINK", |n| Peer::delete_link(n as u8 | 2).emit()),
+        ("TEST LINK reply", |n| {
+            Peer::test_link(n as u8, true).emit_short(SmcVersion::V1)
+        }),
+        ("CONFIRM RKEY", |n| {
+            Peer::confirm_rkey(n).emit_short(SmcVersion::V1)
+        }),
+        ("DELETE RKEY", |n| {
+            Peer::delete_rkey(&[n, n + 1, n + 2, n + 3, 2, 3, 4, 5]).emit_short(SmcVersion::V1)
+        }),
+        ("ADD LINK", |_| {
+            Peer::default().add_link().emit_short(SmcVersion::V1)
+        }),
+        ("DELETE LINK", |n| {
+            Peer::delete_link(n as u8 | 2).emit_short(SmcVersion::V1)
+        }),
         ("optional", |n| {
             let mut bytes = [n as u8; 44];
             bytes[0] = 0x80 | (n as u8 & 0x3f);
@@ -84,7 +95,7 @@ fn a_flood_on_one_link_keeps_memory_and_work_bounded() {
 fn a_hundred_thousand_messages_leave_what_was_there() {
     let (mut s, [flooded, other]) = Script::two_groups();
     let before = s.endpoint.usage();
-    let payload = Peer::test_link(1, false).emit();
+    let payload = Peer::test_link(1, false).emit_short(SmcVersion::V1);
     for _ in 0..FLOOD {
         s.send_raw(flooded.0, &payload);
         s.skip();
@@ -102,7 +113,7 @@ fn a_burst_of_unanswerable_requests_ends_that_link_only() {
     let (mut s, [flooded, other]) = Script::two_groups();
     let now = s.now;
     for n in 0..64 {
-        let payload = Peer::test_link(n, false).emit();
+        let payload = Peer::test_link(n, false).emit_short(SmcVersion::V1);
         let link = flooded.0;
         s.endpoint.handle_rdma(
             now,
@@ -187,7 +198,7 @@ fn completions_with_stale_handles_do_nothing() {
         device: conformance::script::DEVICE,
     });
     s.skip();
-    let payload = &Peer::test_link(1, false).emit();
+    let payload = &Peer::test_link(1, false).emit_short(SmcVersion::V1);
     for completion in [
         RdmaCompletion::QpCreated {
             link,

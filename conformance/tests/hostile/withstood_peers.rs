@@ -7,9 +7,9 @@ use conformance::script::{Peer, Script};
 use smc_proto::completion::RdmaCompletion;
 use smc_proto::connection::Shutdown;
 use smc_proto::event::{CloseReason, Event};
+use smc_proto::version::SmcVersion;
 use smc_proto::wire::cdc::{ConnectionFlags, ProducerFlags};
-use smc_proto::wire::llc::RkeyFlags;
-use smc_proto::wire::llc::v2::{DeleteRkeyV2, LlcMessageV2};
+use smc_proto::wire::llc::{DeleteRkey, LlcMessage, RkeyFlags};
 use smc_proto::wire::types::{DiagnosisCode, RKey};
 
 #[test]
@@ -88,7 +88,7 @@ fn a_request_is_answered_from_its_content_though_its_buffer_is_gone() {
     let mut s = Script::client();
     s.client_first_contact();
     let link = s.link();
-    let mut buffer = Peer::confirm_rkey(7).emit();
+    let mut buffer = Peer::confirm_rkey(7).emit_short(SmcVersion::V1);
     let received = RdmaCompletion::Received {
         link,
         payload: &buffer,
@@ -109,7 +109,7 @@ fn two_large_messages_one_behind_the_other_have_an_answer_each() {
     let mut payloads = Vec::new();
     for count in [255u32, 20] {
         let keys: Vec<_> = (0..count).map(|key| RKey(0x4000 + key)).collect();
-        payloads.push(bytes(&LlcMessageV2::DeleteRkey(DeleteRkeyV2 {
+        payloads.push(bytes(&LlcMessage::DeleteRkey(DeleteRkey {
             reply: false,
             flags: RkeyFlags::empty(),
             unknown: 0,

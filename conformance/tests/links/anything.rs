@@ -20,7 +20,7 @@ impl Dice {
 }
 
 /// A message of the peer, right or wrong.
-fn remark(dice: &mut Dice, server: bool) -> LlcMessage {
+fn remark(dice: &mut Dice, server: bool) -> LlcMessage<'static> {
     let link = 1 + dice.below(4) as u8;
     let port = 1 + dice.below(3) as u8;
     let rmb = 1 + dice.below(4) as u32;

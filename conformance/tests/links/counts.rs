@@ -28,7 +28,7 @@ fn server_of(count: u32) -> Script {
 }
 
 /// A CONTINUATION with this count, whatever it holds.
-fn counting(over: u8, link: u8, count: u8, rmbs: &[u32], reply: bool) -> LlcMessage {
+fn counting(over: u8, link: u8, count: u8, rmbs: &[u32], reply: bool) -> LlcMessage<'static> {
     let LlcMessage::AddLinkContinuation(message) = Peer::continuation(over, link, rmbs, reply)
     else {
         unreachable!("that is what it makes");

@@ -6,6 +6,7 @@ use conformance::check;
 use conformance::script::{Peer, Script};
 use smc_proto::endpoint::Usage;
 use smc_proto::id::LinkId;
+use smc_proto::version::SmcVersion;
 use smc_proto::wire::llc::{ConfirmLink, DeleteLinkFlags, LlcMessage, RkeyFlags};
 use smc_proto::wire::types::{PeerId, Qpn};
 
@@ -13,12 +14,12 @@ use smc_proto::wire::types::{PeerId, Qpn};
 const STEPS: u32 = 600;
 
 /// Sends a message; it costs few steps and leaves no more objects than before.
-fn send_cheaply(s: &mut Script, link: LinkId, message: &LlcMessage) {
+fn send_cheaply(s: &mut Script, link: LinkId, message: &LlcMessage<'_>) {
     s.endpoint.handle_rdma(
         s.now,
         smc_proto::completion::RdmaCompletion::Received {
             link,
-            payload: &message.emit(),
+            payload: &message.emit_short(SmcVersion::V1),
         },
     );
     let steps = s.endpoint.last_steps();
@@ -278,7 +279,7 @@ fn a_link_that_fails_twice_fails_once() {
     s.expect_link_down(1);
     s.expect_no_link_event();
     s.skip();
-    s.send_raw(link, &Peer::test_link(1, false).emit());
+    s.send_raw(link, &Peer::test_link(1, false).emit_short(SmcVersion::V1));
     s.expect_silence();
     s.write(conn, 5);
     s.over(2).expect_cdc();

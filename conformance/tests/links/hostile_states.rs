@@ -5,18 +5,19 @@ use conformance::check;
 use conformance::script::{Kind, Peer, Script};
 use smc_proto::endpoint::Usage;
 use smc_proto::id::LinkId;
+use smc_proto::version::SmcVersion;
 use smc_proto::wire::llc::{DeleteLinkFlags, LlcMessage};
 
 /// Steps that one message may cost: a walk over all RMBs of a group, twice.
 const STEPS: u32 = 600;
 
 /// Sends a message; it costs few steps and leaves no more objects than before.
-fn send_cheaply(s: &mut Script, link: LinkId, message: &LlcMessage) {
+fn send_cheaply(s: &mut Script, link: LinkId, message: &LlcMessage<'_>) {
     s.endpoint.handle_rdma(
         s.now,
         smc_proto::completion::RdmaCompletion::Received {
             link,
-            payload: &message.emit(),
+            payload: &message.emit_short(SmcVersion::V1),
         },
     );
     let steps = s.endpoint.last_steps();
@@ -24,7 +25,7 @@ fn send_cheaply(s: &mut Script, link: LinkId, message: &LlcMessage) {
 }
 
 /// All messages a peer could send about links, in either role.
-fn everything() -> Vec<LlcMessage> {
+fn everything() -> Vec<LlcMessage<'static>> {
     let mut all = vec![
         Peer::delete_rkey_on(1, &[1, 2, 3]),
         Peer::delete_rkey_on(2, &[1]),

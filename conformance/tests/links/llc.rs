@@ -4,6 +4,7 @@ use conformance::check;
 use conformance::script::{Peer, Script, Waiting};
 use smc_proto::event::CloseReason;
 use smc_proto::time::Duration;
+use smc_proto::version::SmcVersion;
 use smc_proto::wire::llc::{ConfirmLink, ConfirmLinkFlags, LlcMessage, RkeyFlags};
 use smc_proto::wire::types::{AddLinkRejectReason, DiagnosisCode, Qpn};
 
@@ -259,7 +260,7 @@ fn a_wrong_length_byte_is_link_down() {
     for length in [0, 43, 45, 255] {
         let mut s = Script::client();
         let (conn, _) = s.client_first_contact();
-        let mut bytes = Peer::test_link(1, false).emit();
+        let mut bytes = Peer::test_link(1, false).emit_short(SmcVersion::V1);
         bytes[1] = length;
         let link = s.link();
         s.send_raw(link, &bytes);

@@ -7,6 +7,7 @@ use conformance::check;
 use conformance::script::{Peer, Script};
 use smc_proto::completion::RdmaCompletion;
 use smc_proto::time::Duration;
+use smc_proto::version::SmcVersion;
 use smc_proto::wire::llc::{ConfirmRkeyContinuation, LinkRToken, LlcMessage, RkeyFlags};
 use smc_proto::wire::types::DiagnosisCode;
 
@@ -280,7 +281,7 @@ fn a_confirm_rkey_that_waits_to_be_posted_does_not_name_a_link_that_is_deleted()
     // The repetition is due, and DELETE LINK is here, before anything is polled.
     s.now = s.now.after(Duration::from_millis(50));
     s.endpoint.handle_timeout(s.now);
-    let payload = &Peer::delete_link(2).emit()[..];
+    let payload = &Peer::delete_link(2).emit_short(SmcVersion::V1)[..];
     let link = s.link_no(1);
     let received = RdmaCompletion::Received { link, payload };
     s.endpoint.handle_rdma(s.now, received);

@@ -38,7 +38,7 @@ fn confirm_third(s: &mut Script) {
 /// Such a client, to which the server answers behind the CONTINUATIONs, so that link 3
 /// comes up without the RMB: it is announced once more, over link 1 with the key of link 3.
 /// With it come the first connection, and the second one with its token.
-fn client_with_an_rmb_on_one_link() -> (Script, ConnId, (ConnId, AlertToken), LlcMessage) {
+fn client_with_an_rmb_on_one_link() -> (Script, ConnId, (ConnId, AlertToken), LlcMessage<'static>) {
     let (mut s, [first, second], own) = client_announcing_while_a_link_is_added();
     check!(s, s.peer_asks_continuations(1, 3, &[1, 2]).len(), 1);
     s.over(1)
@@ -50,7 +50,7 @@ fn client_with_an_rmb_on_one_link() -> (Script, ConnId, (ConnId, AlertToken), Ll
 }
 
 /// The server confirms link 3, which lacks this RMB: it is announced once more.
-fn confirm_third_without(s: &mut Script, own: &ConfirmRkey) -> LlcMessage {
+fn confirm_third_without(s: &mut Script, own: &ConfirmRkey) -> LlcMessage<'static> {
     s.over(3).send(Peer::asks(3, 2));
     let again = s.over(1).expect_confirm_rkey();
     check!(s, again.rtoken, own.rtoken);
@@ -194,7 +194,7 @@ fn a_link_that_comes_up_before_the_answer_is_not_announced_by_it() {
 
 /// Such a client, whose Confirm waits for TCP until link 3 is up: the RMB is announced
 /// once more.
-fn client_whose_confirm_waits() -> (Script, [ConnId; 2], LlcMessage) {
+fn client_whose_confirm_waits() -> (Script, [ConnId; 2], LlcMessage<'static>) {
     let (mut s, conns, own) = client_announcing_while_a_link_is_added();
     s.peer_asks_continuations(1, 3, &[1, 2]);
     s.hold_clc = true;
@@ -297,7 +297,7 @@ fn a_confirm_that_did_not_leave_waits_if_the_link_fails_that_knows_its_rmb() {
 
 /// A client with one link of two that both want, whose second RMB is idle long enough:
 /// its DELETE RKEY is out when it takes the offer of link 3.
-fn client_withdrawing_while_a_link_is_added() -> (Script, ConnId, LlcMessage) {
+fn client_withdrawing_while_a_link_is_added() -> (Script, ConnId, LlcMessage<'static>) {
     let mut s = Script::client().rnics(2);
     let (first, _) = s.client_confirms_link();
     s.over(1).send(Peer::offer_with(2, 2, |m| m.link.0 = 0));

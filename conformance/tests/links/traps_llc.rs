@@ -10,11 +10,12 @@ use smc_proto::endpoint::TcpEvent;
 use smc_proto::event::Event;
 use smc_proto::path::{LocalPath, PathEvent, RoceVersion};
 use smc_proto::time::Duration;
+use smc_proto::version::SmcVersion;
 use smc_proto::wire::cdc::{Cdc, ConnectionFlags, ProducerFlags};
 use smc_proto::wire::clc::ClcMessage;
-use smc_proto::wire::llc::v2::{LlcMessageV2, RequestAddLink};
 use smc_proto::wire::llc::{
-    ConfirmRkey, DeleteLink, DeleteLinkFlags, LinkRToken, RTokenPair, RkeyFlags,
+    ConfirmRkey, DeleteLink, DeleteLinkFlags, LinkRToken, LlcMessage, RTokenPair, RequestAddLink,
+    RkeyFlags,
 };
 use smc_proto::wire::types::{
     AlertToken, Cursor, DeleteLinkReason, DiagnosisCode, LinkNumber, RKey, RToken,
@@ -24,13 +25,13 @@ fn established(rig: &Rig) -> bool {
     rig.happened(|event| matches!(event, Event::Established { .. }))
 }
 
-fn parse(bytes: &[u8]) -> LlcMessageV2<'_> {
-    LlcMessageV2::parse(bytes).expect("what is emitted can be read")
+fn parse(bytes: &[u8]) -> LlcMessage<'_> {
+    LlcMessage::parse(bytes, SmcVersion::V2).expect("what is emitted can be read")
 }
 
 /// CONFIRM RKEY of the peer for an RMB on one link.
 fn confirm_rkey(rtoken: RToken) -> Vec<u8> {
-    bytes(&LlcMessageV2::ConfirmRkey(ConfirmRkey {
+    bytes(&LlcMessage::ConfirmRkey(ConfirmRkey {
         reply: false,
         flags: RkeyFlags::empty(),
         rtoken,
@@ -49,7 +50,7 @@ fn trap_01_lengths_and_counts_have_the_order_of_the_peers_machine() {
     let (_, link, offer) = rig.server_offers();
     assert_eq!(offer[1..3], [0, 72 + 16], "big-endian, one RMB");
     assert_eq!(offer[70..72], [1, 1], "the count in both octets");
-    let LlcMessageV2::AddLink(message) = parse(&offer) else {
+    let LlcMessage::AddLink(message) = parse(&offer) else {
         panic!("ADD LINK was due");
     };
     // The count of Linux is that of connections, and may exceed the entries.
@@ -60,12 +61,12 @@ fn trap_01_lengths_and_counts_have_the_order_of_the_peers_machine() {
             address: 0x42,
         },
     };
-    let mut reply = extended(add_link(true, message.link.link, 1), &[known]);
+    let mut reply = extended(add_link(true, message.link, 1), &[known]);
     reply[70] = 7;
     rig.receive(link, &reply);
     let second = rig.link(1);
     let sent = rig.sent_llc(second);
-    assert!(matches!(parse(&sent), LlcMessageV2::ConfirmLink(_)));
+    assert!(matches!(parse(&sent), LlcMessage::ConfirmLink(_)));
 }
 
 #[test]
@@ -121,7 +122,7 @@ fn trap_13_a_server_with_one_link_answers_so_or_offers_another_one() {
     let sent = rig.sent_llc(link);
     assert_eq!(sent[34..36], [1, 255], "CONFIRM LINK has the limits");
     let reply = confirm_link(true, LinkNumber(sent[29]));
-    rig.receive(link, &bytes(&LlcMessageV2::ConfirmLink(reply)));
+    rig.receive(link, &bytes(&LlcMessage::ConfirmLink(reply)));
     assert!(established(&rig) && rig.llc.is_empty());
     // A client does not wait for what cannot come.
     let mut accept = half();
@@ -129,12 +130,12 @@ fn trap_13_a_server_with_one_link_answers_so_or_offers_another_one() {
     let mut rig = Rig::new(2, |_| {});
     let (_, link, _) = rig.client_confirms(accept);
     let request = confirm_link(false, LinkNumber(1));
-    rig.receive(link, &bytes(&LlcMessageV2::ConfirmLink(request)));
+    rig.receive(link, &bytes(&LlcMessage::ConfirmLink(request)));
     assert!(established(&rig));
     // For what can, it does.
     let mut rig = Rig::new(2, |_| {});
     let (_, link, _) = rig.client_confirms(half());
-    rig.receive(link, &bytes(&LlcMessageV2::ConfirmLink(request)));
+    rig.receive(link, &bytes(&LlcMessage::ConfirmLink(request)));
     assert!(!established(&rig));
 }
 
@@ -154,7 +155,7 @@ fn trap_14_an_offer_of_the_same_port_is_rejected_at_once() {
     let mut rig = Rig::new(2, |_| {});
     let (_, link, _) = rig.client_confirms(accept);
     let request = confirm_link(false, LinkNumber(1));
-    rig.receive(link, &bytes(&LlcMessageV2::ConfirmLink(request)));
+    rig.receive(link, &bytes(&LlcMessage::ConfirmLink(request)));
     let _ = rig.sent_llc(link);
     rig.receive(link, &extended(add_link(false, LinkNumber(2), 1), &[]));
     assert_eq!(rig.sent_llc(link)[3], 0xc0);
@@ -176,7 +177,7 @@ fn trap_15_keys_are_answered_during_a_rendezvous_and_requests_for_links_always()
     let (_, link) = rig.server_up();
     let request = |rig: &mut Rig| {
         let gids = [gid(2, 1), gid(2, 0)];
-        let request = LlcMessageV2::RequestAddLink(RequestAddLink {
+        let request = LlcMessage::RequestAddLink(RequestAddLink {
             reply: false,
             rejected: false,
             gids: gids.as_slice().into(),
@@ -187,13 +188,13 @@ fn trap_15_keys_are_answered_during_a_rendezvous_and_requests_for_links_always()
     request(&mut rig);
     let sent = rig.sent_llc(link);
     match parse(&sent) {
-        LlcMessageV2::AddLink(offer) => {
+        LlcMessage::AddLink(offer) => {
             // The port of the only link is offered again; a second request during the
             // offer has it for an answer.
             request(&mut rig);
             assert!(rig.llc.is_empty());
             // That was the answer, also if it has no effect.
-            rig.receive(link, &rejection(offer.link));
+            rig.receive(link, &rejection(offer));
             assert!(rig.llc.is_empty(), "{:02x?}", rig.llc);
         }
         other => panic!("{other}"),
@@ -208,10 +209,10 @@ fn trap_15_keys_are_answered_during_a_rendezvous_and_requests_for_links_always()
     // While another exchange is going on, the answer is that there is none now.
     let mut rig = Rig::new(2, |_| {});
     let (conn, link, offer) = rig.server_offers();
-    let LlcMessageV2::AddLink(offer) = parse(&offer) else {
+    let LlcMessage::AddLink(offer) = parse(&offer) else {
         panic!("ADD LINK was due");
     };
-    rig.receive(link, &extended(add_link(true, offer.link.link, 1), &[]));
+    rig.receive(link, &extended(add_link(true, offer.link, 1), &[]));
     let second = rig.link(1);
     let _ = rig.sent_llc(second);
     request(&mut rig);
@@ -231,12 +232,12 @@ fn trap_15_our_client_asks_for_a_link_with_the_gid_it_has() {
     rig.endpoint.handle_path(rig.now, PathEvent::PortUp(spare));
     rig.pump();
     let sent = rig.sent_llc(link);
-    let LlcMessageV2::RequestAddLink(request) = parse(&sent) else {
+    let LlcMessage::RequestAddLink(request) = parse(&sent) else {
         panic!("REQUEST ADD LINK was due: {sent:?}");
     };
     assert_eq!(request.gids.iter().collect::<Vec<_>>(), [spare.gid]);
     // It goes on whatever the answer is: a new connection is announced.
-    let refused = LlcMessageV2::RequestAddLink(RequestAddLink {
+    let refused = LlcMessage::RequestAddLink(RequestAddLink {
         reply: true,
         rejected: true,
         gids: (&[][..]).into(),
@@ -264,7 +265,7 @@ fn trap_16_counts_are_of_other_links_and_there_are_no_continuations() {
         others: Default::default(),
     };
     message.others.push(unknown).unwrap();
-    rig.receive(link, &bytes(&LlcMessageV2::ConfirmRkey(message)));
+    rig.receive(link, &bytes(&LlcMessage::ConfirmRkey(message)));
     assert_eq!(rig.sent_llc(link)[3] & 0xa0, 0x80, "a positive answer");
     for kind in [0x23, 0x28, 0x05] {
         let mut unknown = [0; 44];
@@ -306,14 +307,14 @@ fn trap_18_receives_are_large_and_one_large_message_is_under_way() {
     assert_eq!(rig.qps[&link].receive_size, 44 + 8148);
     let sent = rig.sent_llc(link);
     let reply = confirm_link(true, LinkNumber(sent[29]));
-    rig.receive(link, &bytes(&LlcMessageV2::ConfirmLink(reply)));
+    rig.receive(link, &bytes(&LlcMessage::ConfirmLink(reply)));
     let first = rig.sent_llc(link);
     assert!(first.len() > 44);
     // It is rejected before its SEND is known to be complete; the next offer waits.
-    let LlcMessageV2::AddLink(offer) = parse(&first) else {
+    let LlcMessage::AddLink(offer) = parse(&first) else {
         panic!("ADD LINK was due");
     };
-    rig.receive(link, &rejection(offer.link));
+    rig.receive(link, &rejection(offer));
     rig.endpoint
         .handle_path(rig.now, PathEvent::PortUp(rig.paths[1]));
     rig.pump();
@@ -356,7 +357,7 @@ fn trap_20_unread_data_at_close_is_an_abort_and_tcp_ends_nothing() {
     let mut rig = Rig::new(1, |_| {});
     let (conn, link, confirm) = rig.client_confirms(half());
     let request = confirm_link(false, LinkNumber(1));
-    rig.receive(link, &bytes(&LlcMessageV2::ConfirmLink(request)));
+    rig.receive(link, &bytes(&LlcMessage::ConfirmLink(request)));
     rig.receive(link, &extended(add_link(false, LinkNumber(2), 0), &[]));
     assert!(established(&rig));
     rig.endpoint.handle_tcp(rig.now, conn, TcpEvent::PeerFin);
@@ -387,11 +388,11 @@ fn trap_21_data_before_the_confirm_is_kept() {
     //= V2-108 test
     assert!(rig.clc.is_empty());
     let sent = rig.sent_llc(link);
-    let LlcMessageV2::ConfirmRkey(mut announced) = parse(&sent) else {
+    let LlcMessage::ConfirmRkey(mut announced) = parse(&sent) else {
         panic!("CONFIRM RKEY was due");
     };
     announced.reply = true;
-    rig.receive(link, &bytes(&LlcMessageV2::ConfirmRkey(announced)));
+    rig.receive(link, &bytes(&LlcMessage::ConfirmRkey(announced)));
     let ClcMessage::Accept(accept) = rig.sent_clc() else {
         panic!("an Accept was due");
     };
@@ -411,7 +412,7 @@ fn trap_22_repeated_numbers_and_validations_change_nothing() {
     let mut rig = Rig::new(1, |_| {});
     let (conn, link, confirm) = rig.client_confirms(half());
     let request = confirm_link(false, LinkNumber(1));
-    rig.receive(link, &bytes(&LlcMessageV2::ConfirmLink(request)));
+    rig.receive(link, &bytes(&LlcMessage::ConfirmLink(request)));
     rig.receive(link, &extended(add_link(false, LinkNumber(2), 0), &[]));
     let readable = |rig: &mut Rig| rig.endpoint.conn(conn).unwrap().readable().unwrap().len();
     let token = confirm.alert_token;
@@ -442,7 +443,7 @@ fn trap_24_idle_groups_end_in_order_and_a_server_asks_back() {
     for _ in 0..700 {
         rig.wait(Duration::from_secs(1));
         while let Some((_, sent)) = rig.llc.pop_front() {
-            if let LlcMessageV2::DeleteLink(last) = parse(&sent) {
+            if let LlcMessage::DeleteLink(last) = parse(&sent) {
                 assert!(
                     last.flags
                         .contains(DeleteLinkFlags::ALL | DeleteLinkFlags::ORDERLY)
@@ -465,7 +466,7 @@ fn trap_28_link_number_0_is_no_link_and_all_of_them_are_a_flag() {
     let mut rig = Rig::new(1, |_| {});
     let (_, link) = rig.client_up();
     let ask = |flags, number| {
-        bytes(&LlcMessageV2::DeleteLink(DeleteLink {
+        bytes(&LlcMessage::DeleteLink(DeleteLink {
             reply: false,
             flags,
             link: LinkNumber(number),
@@ -474,7 +475,7 @@ fn trap_28_link_number_0_is_no_link_and_all_of_them_are_a_flag() {
     };
     rig.receive(link, &ask(DeleteLinkFlags::ORDERLY, 0));
     let sent = rig.sent_llc(link);
-    let LlcMessageV2::DeleteLink(answer) = parse(&sent) else {
+    let LlcMessage::DeleteLink(answer) = parse(&sent) else {
         panic!("an answer was due");
     };
     assert_eq!(answer.reason, DeleteLinkReason::UNKNOWN_LINK);
@@ -495,10 +496,10 @@ fn trap_30_an_acceptance_has_its_extension_even_without_rmbs() {
     // A bare acceptance of a peer is one as well.
     let mut rig = Rig::new(2, |_| {});
     let (_, link, offer) = rig.server_offers();
-    let LlcMessageV2::AddLink(offer) = parse(&offer) else {
+    let LlcMessage::AddLink(offer) = parse(&offer) else {
         panic!("ADD LINK was due");
     };
-    let bare = &extended(add_link(true, offer.link.link, 1), &[])[..44];
+    let bare = &extended(add_link(true, offer.link, 1), &[])[..44];
     rig.receive(link, bare);
     let second = rig.link(1);
     assert_eq!(rig.sent_llc(second)[0], 0x21);
@@ -516,11 +517,11 @@ fn trap_32_crossing_keys_are_both_taken() {
     assert_eq!((ours[0], ours[3]), (0x26, 0));
     rig.receive(link, &confirm_rkey(rmb(5)));
     assert_eq!(rig.sent_llc(link)[3], 0x80, "positive, though ours is open");
-    let LlcMessageV2::ConfirmRkey(mut answer) = parse(&ours) else {
+    let LlcMessage::ConfirmRkey(mut answer) = parse(&ours) else {
         panic!("CONFIRM RKEY was due");
     };
     answer.reply = true;
-    rig.receive(link, &bytes(&LlcMessageV2::ConfirmRkey(answer)));
+    rig.receive(link, &bytes(&LlcMessage::ConfirmRkey(answer)));
     assert!(matches!(rig.sent_clc(), ClcMessage::Accept(_)));
 }
 

@@ -6,10 +6,10 @@ use smc_proto::completion::{LinkFailure, RdmaCompletion};
 use smc_proto::event::{CloseReason, Event};
 use smc_proto::id::ConnId;
 use smc_proto::time::Duration;
+use smc_proto::version::SmcVersion;
 use smc_proto::wire::clc::{AcceptConfirm, ClcMessage};
-use smc_proto::wire::llc::v2::LlcMessageV2;
 use smc_proto::wire::llc::{
-    ConfirmLink, ConfirmRkey, DeleteLink, DeleteLinkFlags, RTokenPair, RkeyFlags,
+    ConfirmLink, ConfirmRkey, DeleteLink, DeleteLinkFlags, LlcMessage, RTokenPair, RkeyFlags,
 };
 use smc_proto::wire::types::{DeleteLinkReason, DiagnosisCode, Eid, LinkNumber, Mtu, Qpn};
 
@@ -89,7 +89,7 @@ fn a_first_contact_is_a_new_group_and_a_lost_link_is_no_reason_to_give_one_up() 
         gid: conformance::rig::gid(2, 1),
         ..confirm_link(false, LinkNumber(2))
     };
-    rig.receive(second, &bytes(&LlcMessageV2::ConfirmLink(request)));
+    rig.receive(second, &bytes(&LlcMessage::ConfirmLink(request)));
     assert!(rig.happened(|event| matches!(event, Event::Established { .. })));
     rig.llc.clear();
     rig.endpoint.handle_rdma(
@@ -103,7 +103,7 @@ fn a_first_contact_is_a_new_group_and_a_lost_link_is_no_reason_to_give_one_up() 
     rig.pump();
     // It notifies the server, which deletes the link.
     assert_eq!(rig.sent_llc(second)[0], 0x24);
-    let deletes = LlcMessageV2::DeleteLink(DeleteLink {
+    let deletes = LlcMessage::DeleteLink(DeleteLink {
         reply: false,
         flags: DeleteLinkFlags::empty(),
         link: LinkNumber(1),
@@ -192,11 +192,11 @@ fn keys_are_not_refused_while_links_change() {
     // ADD LINK is out when the client announces an RMB.
     let mut rig = Rig::new(2, |_| {});
     let (_, link, offer) = rig.server_offers();
-    let Ok(LlcMessageV2::AddLink(offer)) = LlcMessageV2::parse(&offer) else {
+    let Ok(LlcMessage::AddLink(offer)) = LlcMessage::parse(&offer, SmcVersion::V2) else {
         panic!("ADD LINK was due");
     };
     let announces = |over: u32| {
-        bytes(&LlcMessageV2::ConfirmRkey(ConfirmRkey {
+        bytes(&LlcMessage::ConfirmRkey(ConfirmRkey {
             reply: false,
             flags: RkeyFlags::empty(),
             rtoken: rmb(over),
@@ -215,7 +215,7 @@ fn keys_are_not_refused_while_links_change() {
         reference: rmb(number).rkey,
         new: rmb(number + 0x80),
     });
-    rig.receive(link, &extended(add_link(true, offer.link.link, 1), &known));
+    rig.receive(link, &extended(add_link(true, offer.link, 1), &known));
     let second = rig.link(1);
     let asked = rig.sent_llc(second);
     rig.receive(link, &announces(3));
@@ -227,7 +227,7 @@ fn keys_are_not_refused_while_links_change() {
         gid: conformance::rig::gid(2, 1),
         ..confirm_link(true, LinkNumber(asked[29]))
     };
-    rig.receive(second, &bytes(&LlcMessageV2::ConfirmLink(reply)));
+    rig.receive(second, &bytes(&LlcMessage::ConfirmLink(reply)));
     assert!(rig.happened(|event| matches!(event, Event::Established { .. })));
     assert_eq!(rig.endpoint.usage().remote_rmbs, 3);
     assert_eq!(rig.qps.len(), 2, "nothing was lost by it");

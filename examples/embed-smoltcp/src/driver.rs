@@ -18,6 +18,7 @@ use smc_proto::id::{ConnId, DeviceId};
 use smc_proto::path::{LocalPath, RoceVersion, Route};
 use smc_proto::storage::Fixed;
 use smc_proto::time::Instant;
+use smc_proto::version::SmcVersion;
 use smc_proto::wire::cdc::CDC_TYPE;
 use smc_proto::wire::clc::{ClcMessage, MAX_LENGTH, Subnets};
 use smc_proto::wire::llc::LlcMessage;
@@ -333,7 +334,7 @@ impl Host {
     fn show_llc(&self, now: Instant, command: &RdmaCommand) {
         if let RdmaCommand::Send { payload, .. } = command
             && payload[0] != CDC_TYPE
-            && let Ok(message) = LlcMessage::parse(payload)
+            && let Ok(message) = LlcMessage::parse(payload, SmcVersion::V1)
         {
             self.print(now, format_args!("{message}"));
         }

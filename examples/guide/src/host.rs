@@ -12,6 +12,7 @@ use smc_proto::id::{ConnId, DeviceId, LanId};
 use smc_proto::path::{LocalPath, RoceVersion, Route};
 use smc_proto::storage::Fixed;
 use smc_proto::time::Instant;
+use smc_proto::version::SmcVersion;
 use smc_proto::wire::clc::{ClcMessage, MAX_LENGTH, Subnets};
 use smc_proto::wire::llc::LlcMessage;
 use smc_proto::wire::types::{BufferSize, Gid, Mac, Mtu, PeerId};
@@ -246,7 +247,7 @@ fn execute(
             payload,
         } => match near.rnic.send(&far.rnic, link) {
             Ok(there) => {
-                match LlcMessage::parse(&payload) {
+                match LlcMessage::parse(&payload, SmcVersion::V1) {
                     Ok(message) => report(near.name, format_args!("{message}")),
                     Err(_) => report(near.name, format_args!("CDC message")),
                 }

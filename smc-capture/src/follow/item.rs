@@ -3,10 +3,10 @@
 use core::fmt;
 use core::net::SocketAddr;
 
+use smc_proto::version::SmcVersion;
 use smc_proto::wire::cdc::Cdc;
 use smc_proto::wire::clc::ClcMessage;
-use smc_proto::wire::llc::v2::LlcMessageV2;
-use smc_proto::wire::llc::{LlcMessage, LlcParseError};
+use smc_proto::wire::llc::{LlcMessage, LlcParseError, version_of};
 use smc_proto::wire::types::{Gid, LinkNumber, Psn, Qpn, RKey};
 
 use crate::frame::{RoceVersion, gid_address};
@@ -96,9 +96,7 @@ pub enum Content {
     /// A CLC message.
     Clc(ClcMessage),
     /// An LLC message of version 1.
-    Llc(LlcMessage),
-    /// An LLC message of version 2.
-    LlcV2(LlcV2),
+    Llc(Llc),
     /// A CDC message.
     Cdc(Cdc),
     /// An RDMA WRITE.
@@ -130,18 +128,24 @@ pub enum Content {
     },
 }
 
-/// An LLC message of version 2. As it borrows its lists, it is kept as bytes.
+/// An LLC message of either version. As it borrows its lists, it is kept as bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct LlcV2(Vec<u8>);
+pub struct Llc(Vec<u8>);
 
-impl LlcV2 {
+impl Llc {
     /// Takes the bytes of a message.
     ///
     /// # Errors
-    /// Returns the errors of [`LlcMessageV2::parse`].
+    /// Returns the errors of [`LlcMessage::parse`].
     pub fn new(bytes: Vec<u8>) -> Result<Self, LlcParseError> {
-        LlcMessageV2::parse(&bytes)?;
+        LlcMessage::parse(&bytes, version_of(&bytes))?;
         Ok(Self(bytes))
+    }
+
+    /// The version whose form the message has.
+    #[must_use]
+    pub fn version(&self) -> SmcVersion {
+        version_of(&self.0)
     }
 
     /// The message.
@@ -150,8 +154,14 @@ impl LlcV2 {
     /// Never: the bytes were read before.
     #[must_use]
     #[allow(clippy::expect_used, reason = "the octets were read before")]
-    pub fn message(&self) -> LlcMessageV2<'_> {
-        LlcMessageV2::parse(&self.0).expect("read before")
+    pub fn message(&self) -> LlcMessage<'_> {
+        LlcMessage::parse(&self.0, self.version()).expect("read before")
+    }
+}
+
+impl fmt::Display for Llc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.message().display(self.version()).fmt(f)
     }
 }
 
@@ -239,7 +249,7 @@ impl Content {
             Self::TcpOption(_) => Protocol::TcpOption,
             Self::Tcp(_) => Protocol::Tcp,
             Self::Clc(_) => Protocol::Clc,
-            Self::Llc(_) | Self::LlcV2(_) => Protocol::Llc,
+            Self::Llc(_) => Protocol::Llc,
             Self::Cdc(_) => Protocol::Cdc,
             Self::Write(_) => Protocol::Write,
             Self::Unsupported { protocol, .. }
@@ -314,7 +324,6 @@ impl fmt::Display for Content {
             Self::Tcp(TcpSign::Reset) => f.write_str("RST"),
             Self::Clc(message) => message.fmt(f),
             Self::Llc(message) => message.fmt(f),
-            Self::LlcV2(message) => message.message().fmt(f),
             Self::Cdc(message) => message.fmt(f),
             Self::Write(write) => write.fmt(f),
             Self::Unsupported { what, .. } => f.write_str(what),

@@ -3,7 +3,6 @@
 use std::collections::{HashMap, VecDeque};
 
 use smc_proto::wire::clc::ClcMessage;
-use smc_proto::wire::llc::v2::LlcMessageV2;
 use smc_proto::wire::llc::{AddLink, ConfirmLink, LlcMessage};
 use smc_proto::wire::types::{Gid, Qpn};
 
@@ -156,20 +155,16 @@ impl RdmaFollower {
     /// Takes the queue pairs that a message sent to `receiver` names.
     fn learn_from_llc(&mut self, receiver: QpAddress, content: &Content) {
         match content {
-            Content::Llc(LlcMessage::AddLink(add)) => self.learn_added(add),
-            Content::Llc(LlcMessage::ConfirmLink(confirm)) => {
-                self.learn_confirmed(receiver, confirm);
-            }
-            Content::LlcV2(message) => match message.message() {
-                LlcMessageV2::AddLink(add) => self.learn_added(&add.link),
-                LlcMessageV2::ConfirmLink(confirm) => self.learn_confirmed(receiver, &confirm),
+            Content::Llc(message) => match message.message() {
+                LlcMessage::AddLink(add) => self.learn_added(&add),
+                LlcMessage::ConfirmLink(confirm) => self.learn_confirmed(receiver, &confirm),
                 _ => {}
             },
             _ => {}
         }
     }
 
-    fn learn_added(&mut self, add: &AddLink) {
+    fn learn_added(&mut self, add: &AddLink<'_>) {
         if add.rejection.is_none() && add.qpn != Qpn::default() {
             self.name((add.gid, add.qpn), true);
         }

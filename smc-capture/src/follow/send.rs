@@ -1,10 +1,9 @@
 //! What a SEND holds: an LLC message or a CDC message, by its first byte.
 
 use smc_proto::wire::cdc::{CDC_LENGTH, CDC_TYPE, Cdc, CdcError};
-use smc_proto::wire::llc::v2::LLC_V2_MAX_LENGTH;
-use smc_proto::wire::llc::{LlcMessage, LlcParseError};
+use smc_proto::wire::llc::{LLC_V2_MAX_LENGTH, LlcParseError};
 
-use super::item::{Content, LlcV2, Protocol};
+use super::item::{Content, Llc, Protocol};
 use super::qp::QueuePair;
 use crate::frame::RoceFrame;
 use crate::roce::Opcode;
@@ -72,13 +71,8 @@ pub(super) fn interpret(bytes: &[u8], missing: usize) -> Content {
             },
         };
     }
-    let read = if version_2 {
-        LlcV2::new(bytes.to_vec()).map(Content::LlcV2)
-    } else {
-        LlcMessage::parse(bytes).map(Content::Llc)
-    };
-    match read {
-        Ok(content) => content,
+    match Llc::new(bytes.to_vec()) {
+        Ok(message) => Content::Llc(message),
         Err(error @ LlcParseError::UnknownOptional { .. }) => Content::Unsupported {
             protocol,
             what: error.to_string(),

@@ -1,5 +1,6 @@
 //! SENDs and RDMA WRITEs: repeated, cut, lost, foreign.
 
+use smc_proto::version::SmcVersion;
 use smc_proto::wire::llc::{LlcMessage, TestLink};
 use smc_proto::wire::types::{Psn, RKey};
 
@@ -12,7 +13,7 @@ fn message() -> [u8; 44] {
         reply: false,
         user_data: [7; 16],
     })
-    .emit()
+    .emit_short(SmcVersion::V1)
 }
 
 fn send(writer: &mut Writer, psn: u32, bytes: &[u8]) {

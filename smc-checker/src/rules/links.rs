@@ -222,7 +222,9 @@ fn reused_number(view: &LlcView<'_>) -> Judgement {
 }
 
 /// The addition that a client's acceptance answers, and its end of the new link.
-fn accepts<'a>(view: &LlcView<'a>) -> Option<(&'a Addition, &'a smc_proto::wire::llc::AddLink)> {
+fn accepts<'a>(
+    view: &LlcView<'a>,
+) -> Option<(&'a Addition, &'a smc_proto::wire::llc::AddLink<'static>)> {
     match view.message {
         Message::AddLink(add, _) if add.reply && add.rejection.is_none() => {
             Some((view.group.addition.as_ref()?, add))

@@ -1,5 +1,6 @@
 //! LLC messages: form, requests and replies.
 
+use smc_proto::version::SmcVersion;
 use smc_proto::wire::llc::{DeleteLinkFlags, LlcMessage};
 use smc_proto::wire::types::{DeleteLinkReason, LinkNumber};
 
@@ -237,10 +238,10 @@ fn reason(view: &LlcView<'_>) -> Judgement {
 }
 
 fn padded(view: &LlcView<'_>) -> Judgement {
-    let Ok(message) = LlcMessage::parse(view.bytes) else {
+    let Ok(message) = LlcMessage::parse(view.bytes, SmcVersion::V1) else {
         return Judgement::Fine;
     };
-    let should = message.emit();
+    let should = message.emit_short(SmcVersion::V1);
     let mut bytes = view.bytes.iter().zip(should);
     match bytes.position(|(is, should)| *is != should) {
         None => Judgement::Fine,

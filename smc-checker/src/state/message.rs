@@ -1,6 +1,6 @@
 //! LLC messages of both versions in one form.
 
-use smc_proto::wire::llc::v2::LlcMessageV2;
+use smc_proto::version::SmcVersion;
 use smc_proto::wire::llc::{
     AddLink, AddLinkContinuation, ConfirmLink, ConfirmRkey, ConfirmRkeyContinuation, DeleteLink,
     DeleteLinkFlags, LlcMessage, RTokenPair, RkeyFlags, TestLink,
@@ -12,7 +12,7 @@ use smc_proto::wire::types::{LinkNumber, RKey};
 pub(crate) enum Message {
     ConfirmLink(ConfirmLink),
     /// With the pairs that version 2 has in it.
-    AddLink(AddLink, Option<Vec<RTokenPair>>),
+    AddLink(AddLink<'static>, Option<Vec<RTokenPair>>),
     Continuation(AddLinkContinuation),
     DeleteLink(DeleteLink),
     RequestAddLink {
@@ -102,46 +102,28 @@ impl Message {
     }
 }
 
-impl From<&LlcMessage> for Message {
-    fn from(message: &LlcMessage) -> Self {
-        match message.clone() {
-            LlcMessage::ConfirmLink(m) => Self::ConfirmLink(m),
-            LlcMessage::AddLink(m) => Self::AddLink(m, None),
-            LlcMessage::AddLinkContinuation(m) => Self::Continuation(m),
-            LlcMessage::DeleteLink(m) => Self::DeleteLink(m),
-            LlcMessage::ConfirmRkey(m) => Self::ConfirmRkey(m),
-            LlcMessage::ConfirmRkeyContinuation(m) => Self::ConfirmRkeyContinuation(m),
-            LlcMessage::TestLink(m) => Self::TestLink(m),
+impl Message {
+    /// A message of `version`.
+    pub(crate) fn of(message: &LlcMessage<'_>, version: SmcVersion) -> Self {
+        let v2 = version == SmcVersion::V2;
+        match message {
+            LlcMessage::ConfirmLink(m) => Self::ConfirmLink(*m),
+            LlcMessage::AddLink(m) => {
+                let pairs = m.extension.iter().flat_map(|e| e.rtokens).collect();
+                let extension = None;
+                Self::AddLink(AddLink { extension, ..*m }, v2.then_some(pairs))
+            }
+            LlcMessage::AddLinkContinuation(m) => Self::Continuation(m.clone()),
+            LlcMessage::DeleteLink(m) => Self::DeleteLink(*m),
+            LlcMessage::RequestAddLink(m) => Self::RequestAddLink { reply: m.reply },
+            LlcMessage::ConfirmRkey(m) => Self::ConfirmRkey(m.clone()),
+            LlcMessage::ConfirmRkeyContinuation(m) => Self::ConfirmRkeyContinuation(m.clone()),
+            LlcMessage::TestLink(m) => Self::TestLink(*m),
             LlcMessage::DeleteRkey(m) => Self::DeleteRkey {
                 reply: m.reply,
                 flags: m.flags,
-                rkeys: m.rkeys.iter().copied().collect(),
-                echoes: true,
-            },
-        }
-    }
-}
-
-impl From<&LlcMessageV2<'_>> for Message {
-    fn from(message: &LlcMessageV2<'_>) -> Self {
-        match message {
-            LlcMessageV2::ConfirmLink(m) => Self::ConfirmLink(*m),
-            LlcMessageV2::AddLink(m) => {
-                let pairs = m.extension.as_ref();
-                let pairs = pairs
-                    .map(|e| e.rtokens.iter().collect())
-                    .unwrap_or_default();
-                Self::AddLink(m.link, Some(pairs))
-            }
-            LlcMessageV2::DeleteLink(m) => Self::DeleteLink(*m),
-            LlcMessageV2::RequestAddLink(m) => Self::RequestAddLink { reply: m.reply },
-            LlcMessageV2::ConfirmRkey(m) => Self::ConfirmRkey(m.clone()),
-            LlcMessageV2::TestLink(m) => Self::TestLink(*m),
-            LlcMessageV2::DeleteRkey(m) => Self::DeleteRkey {
-                reply: m.reply,
-                flags: m.flags,
                 rkeys: m.rkeys.iter().collect(),
-                echoes: false,
+                echoes: !v2,
             },
         }
     }

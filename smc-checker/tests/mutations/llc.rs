@@ -1,6 +1,6 @@
 //! Changes that the rules about LLC messages are to find.
 
-use smc_proto::wire::llc::{DeleteLinkFlags, LlcMessage};
+use smc_proto::wire::llc::{DeleteLinkFlags, Entries, LlcMessage};
 use smc_proto::wire::types::{DeleteLinkReason, LinkNumber, RKey};
 
 use crate::scenario::valid::{confirm_link, confirm_rkey, delete_link, rtoken};
@@ -40,7 +40,9 @@ pub(crate) static CASES: &[Case] = &[
         with(|s| change_llc!(s, "confirm rkey reply", ConfirmRkey(m) => m.rtoken.address += 1))
     }),
     (&["llc-delete-rkey-echo"], || {
-        with(|s| change_llc!(s, "delete rkey reply", DeleteRkey(m) => m.rkeys[0] = RKey(5)))
+        with(
+            |s| change_llc!(s, "delete rkey reply", DeleteRkey(m) => m.rkeys = Entries::inline([RKey(5)])),
+        )
     }),
     (&["llc-delete-link-reply"], || {
         with(|s| change_llc!(s, "delete link reply", DeleteLink(m) => m.link = LinkNumber(2)))

@@ -72,7 +72,7 @@ fn cdc_line(from: usize, on: usize, message: Cdc) -> Line {
     Line::new("new", on, from, What::Cdc(message))
 }
 
-fn llc(from: usize, on: usize, message: LlcMessage) -> Line {
+fn llc(from: usize, on: usize, message: LlcMessage<'static>) -> Line {
     Line::new("new", on, from, What::Llc(message))
 }
 

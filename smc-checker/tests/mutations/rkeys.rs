@@ -1,6 +1,6 @@
 //! Changes that the rules about RTokens and RDMA WRITEs are to find.
 
-use smc_proto::wire::llc::LlcMessage;
+use smc_proto::wire::llc::{Entries, LlcMessage};
 use smc_proto::wire::types::{LinkNumber, RKey};
 
 use crate::scenario::valid::write;
@@ -38,7 +38,7 @@ pub(crate) static CASES: &[Case] = &[
         with(|s| {
             for name in ["delete rkey", "delete rkey reply"] {
                 if let LlcMessage::DeleteRkey(m) = s.line(name).llc() {
-                    m.rkeys[0] = RKey(0x5555);
+                    m.rkeys = Entries::inline([RKey(0x5555)]);
                 }
             }
         })

@@ -1,7 +1,7 @@
 //! The fields of LLC messages.
 
 use serde_json::{Value, json};
-use smc_proto::wire::llc::v2::LlcMessageV2;
+use smc_proto::version::SmcVersion;
 use smc_proto::wire::llc::{
     AddLink, ConfirmLink, ConfirmLinkFlags, ConfirmRkey, DeleteLink, DeleteLinkFlags, LinkRToken,
     LlcMessage, RTokenPair, RkeyFlags, TestLink,
@@ -35,15 +35,30 @@ fn other(other: &LinkRToken) -> Value {
     })
 }
 
-pub(super) fn fields(message: &LlcMessage, fields: &mut Fields) {
+pub(super) fn fields(message: &LlcMessage<'_>, version: SmcVersion, fields: &mut Fields) {
+    let v2 = version == SmcVersion::V2;
+    if v2 {
+        fields.put("llc_version", 2);
+    }
     fields.put("reply", message.is_reply());
     match message {
-        LlcMessage::ConfirmLink(message) => confirm_link(message, fields),
+        LlcMessage::ConfirmLink(message) => {
+            confirm_link(message, fields);
+            if v2 {
+                fields.put("max_connections", message.max_connections);
+            }
+        }
         LlcMessage::AddLink(message) => {
             add_link(message, fields);
-            if let Some(reason) = message.rejection {
+            if let Some(reason) = message.rejection.filter(|_| !v2) {
                 fields.put("reject_reason", reason.0);
                 fields.put("reject_reason_meaning", reason.meaning());
+            }
+            if let Some(extension) = &message.extension {
+                fields.put("direct", extension.direct);
+                fields.text("target_gid", extension.target_gid);
+                let pairs: Vec<Value> = extension.rtokens.iter().map(|new| pair(&new)).collect();
+                fields.put("pairs", pairs);
             }
         }
         LlcMessage::AddLinkContinuation(message) => {
@@ -53,6 +68,11 @@ pub(super) fn fields(message: &LlcMessage, fields: &mut Fields) {
             fields.put("pairs", pairs);
         }
         LlcMessage::DeleteLink(message) => delete_link(message, fields),
+        LlcMessage::RequestAddLink(message) => {
+            fields.put("rejected", message.rejected);
+            let gids: Vec<String> = message.gids.iter().map(|gid| gid.to_string()).collect();
+            fields.put("gids", gids);
+        }
         LlcMessage::ConfirmRkey(message) => confirm_rkey(message, fields),
         LlcMessage::ConfirmRkeyContinuation(message) => {
             rkey_flags(message.flags, fields);
@@ -63,41 +83,11 @@ pub(super) fn fields(message: &LlcMessage, fields: &mut Fields) {
         LlcMessage::TestLink(message) => test_link(message, fields),
         LlcMessage::DeleteRkey(message) => {
             rkey_flags(message.flags, fields);
-            fields.put("error_mask", format!("0x{:02x}", message.error_mask));
-            let rkeys: Vec<String> = message.rkeys.iter().map(ToString::to_string).collect();
-            fields.put("rkeys", rkeys);
-        }
-    }
-}
-
-pub(super) fn fields_v2(message: &LlcMessageV2<'_>, fields: &mut Fields) {
-    fields.put("llc_version", 2);
-    fields.put("reply", message.is_reply());
-    match message {
-        LlcMessageV2::ConfirmLink(message) => {
-            confirm_link(message, fields);
-            fields.put("max_connections", message.max_connections);
-        }
-        LlcMessageV2::AddLink(message) => {
-            add_link(&message.link, fields);
-            if let Some(extension) = &message.extension {
-                fields.put("direct", extension.direct);
-                fields.text("target_gid", extension.target_gid);
-                let pairs: Vec<Value> = extension.rtokens.iter().map(|new| pair(&new)).collect();
-                fields.put("pairs", pairs);
+            if v2 {
+                fields.put("unknown", message.unknown);
+            } else {
+                fields.put("error_mask", format!("0x{:02x}", message.unknown));
             }
-        }
-        LlcMessageV2::DeleteLink(message) => delete_link(message, fields),
-        LlcMessageV2::RequestAddLink(message) => {
-            fields.put("rejected", message.rejected);
-            let gids: Vec<String> = message.gids.iter().map(|gid| gid.to_string()).collect();
-            fields.put("gids", gids);
-        }
-        LlcMessageV2::ConfirmRkey(message) => confirm_rkey(message, fields),
-        LlcMessageV2::TestLink(message) => test_link(message, fields),
-        LlcMessageV2::DeleteRkey(message) => {
-            rkey_flags(message.flags, fields);
-            fields.put("unknown", message.unknown);
             let rkeys: Vec<String> = message.rkeys.iter().map(|key| key.to_string()).collect();
             fields.put("rkeys", rkeys);
         }
@@ -115,7 +105,7 @@ fn confirm_link(message: &ConfirmLink, fields: &mut Fields) {
     fields.put("no_eye_catcher", flags);
 }
 
-fn add_link(message: &AddLink, fields: &mut Fields) {
+fn add_link(message: &AddLink<'_>, fields: &mut Fields) {
     fields.put("rejected", message.rejection.is_some());
     fields.text("mac", message.mac);
     fields.text("gid", message.gid);

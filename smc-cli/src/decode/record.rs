@@ -6,7 +6,6 @@ use smc_capture::frame::{RoceVersion, gid_address};
 use smc_proto::wire::cdc::{Cdc, ConnectionFlags, ProducerFlags};
 use smc_proto::wire::clc::ClcMessage;
 use smc_proto::wire::llc::LlcMessage;
-use smc_proto::wire::llc::v2::LlcMessageV2;
 
 use super::{clc, llc};
 use crate::output::Fields;
@@ -33,22 +32,16 @@ pub fn type_name(content: &Content) -> &'static str {
         Content::Clc(ClcMessage::Accept(_) | ClcMessage::SmcdAccept(_)) => "Accept",
         Content::Clc(ClcMessage::Confirm(_) | ClcMessage::SmcdConfirm(_)) => "Confirm",
         Content::Clc(ClcMessage::Decline(_)) => "Decline",
-        Content::Llc(LlcMessage::ConfirmLink(_)) => "ConfirmLink",
-        Content::Llc(LlcMessage::AddLink(_)) => "AddLink",
-        Content::Llc(LlcMessage::AddLinkContinuation(_)) => "AddLinkContinuation",
-        Content::Llc(LlcMessage::DeleteLink(_)) => "DeleteLink",
-        Content::Llc(LlcMessage::ConfirmRkey(_)) => "ConfirmRkey",
-        Content::Llc(LlcMessage::ConfirmRkeyContinuation(_)) => "ConfirmRkeyContinuation",
-        Content::Llc(LlcMessage::TestLink(_)) => "TestLink",
-        Content::Llc(LlcMessage::DeleteRkey(_)) => "DeleteRkey",
-        Content::LlcV2(message) => match message.message() {
-            LlcMessageV2::ConfirmLink(_) => "ConfirmLink",
-            LlcMessageV2::AddLink(_) => "AddLink",
-            LlcMessageV2::DeleteLink(_) => "DeleteLink",
-            LlcMessageV2::RequestAddLink(_) => "RequestAddLink",
-            LlcMessageV2::ConfirmRkey(_) => "ConfirmRkey",
-            LlcMessageV2::TestLink(_) => "TestLink",
-            LlcMessageV2::DeleteRkey(_) => "DeleteRkey",
+        Content::Llc(message) => match message.message() {
+            LlcMessage::ConfirmLink(_) => "ConfirmLink",
+            LlcMessage::AddLink(_) => "AddLink",
+            LlcMessage::AddLinkContinuation(_) => "AddLinkContinuation",
+            LlcMessage::DeleteLink(_) => "DeleteLink",
+            LlcMessage::RequestAddLink(_) => "RequestAddLink",
+            LlcMessage::ConfirmRkey(_) => "ConfirmRkey",
+            LlcMessage::ConfirmRkeyContinuation(_) => "ConfirmRkeyContinuation",
+            LlcMessage::TestLink(_) => "TestLink",
+            LlcMessage::DeleteRkey(_) => "DeleteRkey",
         },
         Content::Cdc(_) => "Cdc",
         Content::Write(_) => "Write",
@@ -118,8 +111,7 @@ pub fn message(content: &Content) -> Fields {
     match content {
         Content::TcpOption(option) => fields.put("syn_ack", option.syn_ack),
         Content::Clc(message) => clc::fields(message, &mut fields),
-        Content::Llc(message) => llc::fields(message, &mut fields),
-        Content::LlcV2(message) => llc::fields_v2(&message.message(), &mut fields),
+        Content::Llc(llc) => llc::fields(&llc.message(), llc.version(), &mut fields),
         Content::Cdc(cdc) => cdc_fields(cdc, &mut fields),
         Content::Write(write) => write_fields(write, &mut fields),
         Content::Unsupported { what, .. } => fields.put("reason", what.as_str()),

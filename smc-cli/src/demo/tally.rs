@@ -2,7 +2,6 @@
 
 use smc_proto::wire::clc::ClcMessage;
 use smc_proto::wire::llc::LlcMessage;
-use smc_proto::wire::llc::v2::LlcMessageV2;
 
 /// Kinds of messages, in the order in which they are shown.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -115,31 +114,18 @@ impl From<&ClcMessage> for Kind {
     }
 }
 
-impl From<&LlcMessage> for Kind {
-    fn from(message: &LlcMessage) -> Self {
+impl From<&LlcMessage<'_>> for Kind {
+    fn from(message: &LlcMessage<'_>) -> Self {
         match message {
             LlcMessage::ConfirmLink(_) => Self::ConfirmLink,
             LlcMessage::AddLink(_) => Self::AddLink,
             LlcMessage::AddLinkContinuation(_) => Self::AddLinkContinuation,
             LlcMessage::DeleteLink(_) => Self::DeleteLink,
+            LlcMessage::RequestAddLink(_) => Self::RequestAddLink,
             LlcMessage::ConfirmRkey(_) => Self::ConfirmRkey,
             LlcMessage::ConfirmRkeyContinuation(_) => Self::ConfirmRkeyContinuation,
             LlcMessage::TestLink(_) => Self::TestLink,
             LlcMessage::DeleteRkey(_) => Self::DeleteRkey,
-        }
-    }
-}
-
-impl From<&LlcMessageV2<'_>> for Kind {
-    fn from(message: &LlcMessageV2<'_>) -> Self {
-        match message {
-            LlcMessageV2::ConfirmLink(_) => Self::ConfirmLink,
-            LlcMessageV2::AddLink(_) => Self::AddLink,
-            LlcMessageV2::DeleteLink(_) => Self::DeleteLink,
-            LlcMessageV2::RequestAddLink(_) => Self::RequestAddLink,
-            LlcMessageV2::ConfirmRkey(_) => Self::ConfirmRkey,
-            LlcMessageV2::TestLink(_) => Self::TestLink,
-            LlcMessageV2::DeleteRkey(_) => Self::DeleteRkey,
         }
     }
 }

@@ -4,10 +4,8 @@ use smc_capture::frame::gid_address;
 use smc_proto::wire::cdc::{Cdc, ConnectionFlags, ProducerFlags};
 use smc_proto::wire::cdc_ism::CdcIsm;
 use smc_proto::wire::clc::{AcceptConfirm, ClcMessage, Proposal};
-use smc_proto::wire::llc::v2::LlcMessageV2;
 use smc_proto::wire::llc::{DeleteLinkFlags, LlcMessage, RkeyFlags};
 use smc_proto::wire::types::{LinkNumber, Mtu, RToken};
-use smc_transport_sim::llc::common;
 use smc_transport_sim::observe::TcpSegment;
 
 use crate::output::grouped;
@@ -70,7 +68,7 @@ const fn kind(reply: bool) -> &'static str {
     if reply { "reply" } else { "request" }
 }
 
-pub(super) fn llc(message: &LlcMessage) -> String {
+pub(super) fn llc(message: &LlcMessage<'_>) -> String {
     let kind = kind(message.is_reply());
     match message {
         LlcMessage::ConfirmLink(confirm) => format!(
@@ -82,7 +80,7 @@ pub(super) fn llc(message: &LlcMessage) -> String {
         ),
         LlcMessage::AddLink(add) => {
             let (link, gid) = (add.link, gid_address(add.gid));
-            match add.rejection {
+            let mut text = match add.rejection {
                 Some(reason) => format!("LLC ADD LINK {kind}: link {link}, rejected, {reason}"),
                 // The client's: only the server makes links.
                 None if add.link == LinkNumber(0) => {
@@ -93,7 +91,12 @@ pub(super) fn llc(message: &LlcMessage) -> String {
                     add.qpn,
                     mtu(add.mtu)
                 ),
+            };
+            if let Some(extension) = &add.extension {
+                text.push_str(", ");
+                text.push_str(&many(extension.rtokens.len(), "RMB key"));
             }
+            text
         }
         LlcMessage::AddLinkContinuation(more) => format!(
             "LLC ADD LINK CONTINUATION {kind}: link {}, {}",
@@ -116,45 +119,12 @@ pub(super) fn llc(message: &LlcMessage) -> String {
             let (keys, flags) = (delete.rkeys.len(), refusal(delete.flags));
             format!("LLC DELETE RKEY {kind}: {}{flags}", many(keys, "key"))
         }
+        LlcMessage::RequestAddLink(request) => match request.gids.first() {
+            Some(gid) => format!("LLC REQUEST ADD LINK {kind}: GID {}", gid_address(gid)),
+            None => format!("LLC REQUEST ADD LINK {kind}: none now"),
+        },
         LlcMessage::TestLink(_) => format!("LLC TEST LINK {kind}"),
         other @ LlcMessage::ConfirmRkeyContinuation(_) => format!("LLC {other}"),
-    }
-}
-
-/// Describes a message of version 2.
-pub(super) fn llc_v2(message: &LlcMessageV2<'_>) -> String {
-    match message {
-        LlcMessageV2::AddLink(m) => {
-            let text = llc(&LlcMessage::AddLink(m.link));
-            let rtokens = m.extension.as_ref().map(|extension| extension.rtokens);
-            match rtokens {
-                Some(rtokens) => format!("{text}, {}", many(rtokens.len(), "RMB key")),
-                None => text,
-            }
-        }
-        LlcMessageV2::RequestAddLink(m) => {
-            let kind = kind(m.reply);
-            match m.gids.iter().next() {
-                Some(gid) => format!("LLC REQUEST ADD LINK {kind}: GID {}", gid_address(gid)),
-                None => format!("LLC REQUEST ADD LINK {kind}: none now"),
-            }
-        }
-        other => common(other).map_or_else(|| other.to_string(), |message| llc(&message)),
-    }
-}
-
-/// Describes the rings that a message of version 2 names.
-pub(super) fn rings_v2(message: &LlcMessageV2<'_>, mut learn: impl FnMut(RToken)) {
-    match message {
-        LlcMessageV2::ConfirmRkey(m) => {
-            rings(&LlcMessage::ConfirmRkey(m.clone()), learn);
-        }
-        LlcMessageV2::AddLink(m) => {
-            let extension = m.extension.iter();
-            let pairs = extension.flat_map(|extension| extension.rtokens.iter());
-            pairs.for_each(|pair| learn(pair.new));
-        }
-        _ => {}
     }
 }
 
@@ -172,7 +142,7 @@ fn many(count: usize, what: &str) -> String {
 }
 
 /// Describes the rings that a message names.
-pub(super) fn rings(message: &LlcMessage, mut learn: impl FnMut(RToken)) {
+pub(super) fn rings(message: &LlcMessage<'_>, mut learn: impl FnMut(RToken)) {
     match message {
         LlcMessage::ConfirmRkey(confirm) => {
             learn(confirm.rtoken);
@@ -183,6 +153,10 @@ pub(super) fn rings(message: &LlcMessage, mut learn: impl FnMut(RToken)) {
         }
         LlcMessage::AddLinkContinuation(more) => {
             more.pairs.iter().for_each(|pair| learn(pair.new));
+        }
+        LlcMessage::AddLink(add) => {
+            let pairs = add.extension.iter().flat_map(|extension| extension.rtokens);
+            pairs.for_each(|pair| learn(pair.new));
         }
         _ => {}
     }

@@ -7,8 +7,7 @@ use smc_proto::time::Instant;
 use smc_proto::wire::cdc::{CDC_TYPE, Cdc, ProducerFlags};
 use smc_proto::wire::cdc_ism::{CdcIsm, Endianness};
 use smc_proto::wire::clc::ClcMessage;
-use smc_proto::wire::llc::LlcMessage;
-use smc_proto::wire::llc::v2::LlcMessageV2;
+use smc_proto::wire::llc::{LlcMessage, version_of};
 use smc_proto::wire::types::{LinkNumber, Qpn, RKey, RToken};
 use smc_transport_sim::describe;
 use smc_transport_sim::fabric::HostId;
@@ -168,7 +167,7 @@ impl Watch {
     }
 
     /// Learns from a message which link a queue pair of its sender belongs to.
-    fn learn_link(&mut self, arrival: &Arrival<'_>, message: &LlcMessage) {
+    fn learn_link(&mut self, arrival: &Arrival<'_>, message: &LlcMessage<'_>) {
         let (number, qpn) = match message {
             LlcMessage::ConfirmLink(confirm) => (confirm.link, confirm.qpn),
             LlcMessage::AddLink(add) if add.rejection.is_none() => (add.link, add.qpn),
@@ -221,20 +220,7 @@ impl Observer for Watch {
         {
             return self.arrival(send, Some(Kind::Cdc), Message::Cdc(cdc));
         }
-        if let Ok(message) = LlcMessageV2::parse(send.payload) {
-            self.latest_llc = send.at;
-            text::rings_v2(&message, |ring| self.learn(ring));
-            match &message {
-                LlcMessageV2::ConfirmLink(m) => self.learn_end(send, m.link, m.qpn),
-                LlcMessageV2::AddLink(m) if m.link.rejection.is_none() => {
-                    self.learn_end(send, m.link.link, m.link.qpn);
-                }
-                _ => {}
-            }
-            let shown = Message::Text(Family::Llc, text::llc_v2(&message));
-            return self.arrival(send, Some(Kind::from(&message)), shown);
-        }
-        match LlcMessage::parse(send.payload) {
+        match LlcMessage::parse(send.payload, version_of(send.payload)) {
             Ok(message) => {
                 self.latest_llc = send.at;
                 text::rings(&message, |ring| self.learn(ring));

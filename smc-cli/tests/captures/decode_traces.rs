@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use common::{CAPTURES, CAPTURES_V2, records, smcx, vector};
 use smc_capture::follow::{self, Content, Path};
 use smc_capture::reader::CaptureReader;
+use smc_proto::version::SmcVersion;
 use smc_proto::wire::clc::MAX_LENGTH;
-use smc_proto::wire::llc::v2::LLC_V2_MAX_LENGTH;
+use smc_proto::wire::llc::LLC_V2_MAX_LENGTH;
 
 /// How many messages of each type a capture holds: requests, replies (or
 /// messages that have neither) and repeated ones.
@@ -146,12 +147,14 @@ fn every_message_of_a_kernel_is_emitted_octet_for_octet() {
                     let length = message.emit(&mut buffer).unwrap();
                     buffer[..length].to_vec()
                 }
-                Content::Llc(message) => message.emit().to_vec(),
-                Content::LlcV2(message) => {
+                Content::Llc(llc) => {
                     let mut buffer = vec![0; LLC_V2_MAX_LENGTH];
-                    let length = message.message().emit(&mut buffer).unwrap();
+                    let length = llc.message().emit(llc.version(), &mut buffer).unwrap();
                     buffer.truncate(length);
-                    little_endian(buffer)
+                    match llc.version() {
+                        SmcVersion::V1 => buffer,
+                        SmcVersion::V2 => little_endian(buffer),
+                    }
                 }
                 Content::Cdc(message) => message.emit().to_vec(),
                 Content::Unsupported { .. } | Content::Malformed { .. } => {

@@ -5,8 +5,8 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 use smc_proto::wire::clc::{AcceptConfirm, ClcVersion, Ipv6Prefix, OfferedPath, Proposal, Subnets};
 use smc_proto::wire::llc::{
     AddLink, AddLinkContinuation, ConfirmLink, ConfirmLinkFlags, ConfirmRkey,
-    ConfirmRkeyContinuation, DeleteLink, DeleteLinkFlags, DeleteRkey, LinkRToken, LlcMessage,
-    RTokenPair, RkeyFlags, TestLink,
+    ConfirmRkeyContinuation, DeleteLink, DeleteLinkFlags, DeleteRkey, Entries, LinkRToken,
+    LlcMessage, RTokenPair, RkeyFlags, TestLink,
 };
 use smc_proto::wire::types::{
     AddLinkRejectReason, AlertToken, BufferSize, DeleteLinkReason, Gid, LinkNumber, LinkUserId,
@@ -67,7 +67,7 @@ pub(crate) fn accept(gid: Gid) -> AcceptConfirm {
 }
 
 /// Every LLC message, requests from the server and replies from the client.
-pub(crate) fn link_messages(client: Gid, server: Gid) -> Vec<LlcMessage> {
+pub(crate) fn link_messages(client: Gid, server: Gid) -> Vec<LlcMessage<'static>> {
     let confirm = ConfirmLink {
         reply: false,
         flags: ConfirmLinkFlags::NO_EYE_CATCHER,
@@ -88,6 +88,7 @@ pub(crate) fn link_messages(client: Gid, server: Gid) -> Vec<LlcMessage> {
         link: LinkNumber(2),
         mtu: Mtu::M1024,
         psn: Psn::new(5),
+        extension: None,
     };
     let pair = RTokenPair {
         reference: TOKEN.rkey,
@@ -113,8 +114,8 @@ pub(crate) fn link_messages(client: Gid, server: Gid) -> Vec<LlcMessage> {
     let delete_rkey = DeleteRkey {
         reply: false,
         flags: RkeyFlags::empty(),
-        error_mask: 0,
-        rkeys: [TOKEN.rkey, RKey(9)].into_iter().collect(),
+        unknown: 0,
+        rkeys: Entries::inline([TOKEN.rkey, RKey(9)]),
     };
     vec![
         LlcMessage::ConfirmLink(confirm),

@@ -7,6 +7,7 @@ use std::io::BufWriter;
 use std::path::Path;
 
 use smc_capture::writer::{CaptureWriter, Direction, QpPath, TcpEnd, TcpFlow};
+use smc_proto::version::SmcVersion;
 use smc_proto::wire::cdc::{Cdc, ConnectionFlags, ProducerFlags};
 use smc_proto::wire::clc::{AcceptConfirm, ClcMessage, ClcVersion, Decline, MAX_LENGTH, PeerOs};
 use smc_proto::wire::llc::LlcMessage;
@@ -129,8 +130,8 @@ impl Session {
         self.written.push(Written::Message(octets.to_vec()));
     }
 
-    fn llc(&mut self, to_server: bool, message: LlcMessage) {
-        self.send(to_server, message.emit());
+    fn llc(&mut self, to_server: bool, message: LlcMessage<'static>) {
+        self.send(to_server, message.emit_short(SmcVersion::V1));
     }
 
     fn write(&mut self, to_server: bool, payload: &[u8], mtu: u16) {

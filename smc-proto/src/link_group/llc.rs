@@ -22,7 +22,6 @@ pub(crate) use addition::{AddWish, Addition};
 pub(crate) use flow::Flow;
 pub(crate) use formation::Formation;
 
-use self::form::Incoming;
 use super::link::FreeFlowing;
 use super::{Fallback, Role, SendKind};
 use crate::event::CloseReason;
@@ -38,8 +37,8 @@ impl Groups<'_> {
     pub(crate) fn on_llc(&mut self, link: LinkIdx, bytes: &[u8]) {
         let group = self.link(link).map_or(Idx::NONE, |l| l.group);
         let is_v2 = self.groups.at(group).is_some_and(|g| g.terms.is_v2());
-        let message = match form::read(bytes, is_v2) {
-            Ok(Some(message)) => message,
+        let (message, form) = match form::read(bytes, is_v2) {
+            Ok(Some(read)) => read,
             Ok(None) => {
                 self.trace_link(link, || ignored(bytes));
                 return;
@@ -70,28 +69,16 @@ impl Groups<'_> {
             self.trace_link(link, || ignored(bytes));
             return;
         }
-        let message = match message {
-            Incoming::Common(message) => message,
-            Incoming::AddLink(m) => {
-                let extension = m.extension.as_ref();
-                return match m.link.reply {
-                    true => self.on_add_link_reply(group, link, &m.link, extension),
-                    false => self.on_add_link(group, link, &m.link, extension),
-                };
-            }
-            Incoming::RequestAddLink(m) if m.reply => return,
-            Incoming::RequestAddLink(m) => return self.on_request_add_link(group, link, &m),
-            Incoming::DeleteRkey(m) if m.reply => return self.on_keys_withdrawn(group),
-            Incoming::DeleteRkey(m) => return self.on_delete_rkey_v2(group, link, &m),
-        };
         match message {
             LlcMessage::ConfirmLink(m) if m.reply => self.on_confirm_link_reply(group, link, &m),
             LlcMessage::ConfirmLink(m) => self.on_confirm_link(group, link, &m),
-            LlcMessage::AddLink(m) if m.reply => self.on_add_link_reply(group, link, &m, None),
-            LlcMessage::AddLink(m) => self.on_add_link(group, link, &m, None),
+            LlcMessage::AddLink(m) if m.reply => self.on_add_link_reply(group, link, &m),
+            LlcMessage::AddLink(m) => self.on_add_link(group, link, &m),
             LlcMessage::AddLinkContinuation(m) => self.on_continuation(group, link, &m),
             LlcMessage::DeleteLink(m) if m.reply => self.on_delete_link_reply(group, &m),
             LlcMessage::DeleteLink(m) => self.on_delete_link(group, link, &m),
+            LlcMessage::RequestAddLink(m) if m.reply => {}
+            LlcMessage::RequestAddLink(m) => self.on_request_add_link(group, link, &m),
             LlcMessage::ConfirmRkey(m) if m.reply => self.on_confirm_rkey_reply(group, link, &m),
             LlcMessage::ConfirmRkey(m) => self.on_confirm_rkey(group, link, m),
             LlcMessage::ConfirmRkeyContinuation(m) if m.reply => {
@@ -102,8 +89,8 @@ impl Groups<'_> {
             }
             LlcMessage::TestLink(m) if m.reply => self.on_test_link_reply(link, &m),
             LlcMessage::TestLink(m) => self.on_test_link(link, m),
-            LlcMessage::DeleteRkey(m) if m.reply => self.on_delete_rkey_reply(group, &m),
-            LlcMessage::DeleteRkey(m) => self.on_delete_rkey(group, link, m),
+            LlcMessage::DeleteRkey(m) if m.reply => self.on_delete_rkey_reply(group, &m, form),
+            LlcMessage::DeleteRkey(m) => self.on_delete_rkey(group, link, &m, form),
         }
     }
 
@@ -131,12 +118,8 @@ impl Groups<'_> {
 
     /// Queues a reply on the link its request came on.
     //= LLC-011
-    pub(crate) fn reply(&mut self, link: LinkIdx, message: &LlcMessage) {
+    pub(crate) fn reply(&mut self, link: LinkIdx, message: &LlcMessage<'_>) {
         let bytes = self.encode(link, message);
-        self.reply_bytes(link, bytes);
-    }
-
-    fn reply_bytes(&mut self, link: LinkIdx, bytes: [u8; LLC_LENGTH]) {
         let queued = self
             .data
             .links
@@ -151,7 +134,7 @@ impl Groups<'_> {
     }
 
     /// Sets the request of the group's exchange.
-    pub(crate) fn request(&mut self, link: LinkIdx, message: &LlcMessage) {
+    pub(crate) fn request(&mut self, link: LinkIdx, message: &LlcMessage<'_>) {
         let bytes = self.encode(link, message);
         let Some(l) = self.data.links.at_mut(link) else {
             return;

@@ -4,7 +4,7 @@ use smc_proto::command::Segment;
 use smc_proto::id::WrId;
 use smc_proto::time::Duration;
 use smc_proto::wire::cdc::CDC_TYPE;
-use smc_proto::wire::llc::{kind, v2};
+use smc_proto::wire::llc::kind;
 use smc_proto::wire::types::{Psn, RKey};
 
 use super::event::Event;
@@ -294,15 +294,16 @@ impl Fabric {
 
 /// The operation that posting a message of this type is.
 const fn send_of(message: u8) -> Operation {
-    match message {
-        CDC_TYPE => Operation::Send,
-        kind::DELETE_LINK | v2::kind::DELETE_LINK => Operation::SendDeleteLink,
-        kind::CONFIRM_RKEY
-        | kind::CONFIRM_RKEY_CONTINUATION
-        | kind::DELETE_RKEY
-        | v2::kind::CONFIRM_RKEY
-        | v2::kind::DELETE_RKEY => Operation::SendRkey,
-        kind::TEST_LINK | v2::kind::TEST_LINK => Operation::SendTestLink,
+    if message == CDC_TYPE {
+        return Operation::Send;
+    }
+    // What a type of version 2 has more than one of version 1.
+    match message & !0x20 {
+        kind::DELETE_LINK => Operation::SendDeleteLink,
+        kind::CONFIRM_RKEY | kind::CONFIRM_RKEY_CONTINUATION | kind::DELETE_RKEY => {
+            Operation::SendRkey
+        }
+        kind::TEST_LINK => Operation::SendTestLink,
         _ => Operation::SendLlc,
     }
 }

@@ -9,14 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use smc_proto::time::{Duration, Instant};
 use smc_proto::wire::cdc::{Cdc, ProducerFlags};
-use smc_proto::wire::llc::{LlcMessage, kind};
+use smc_proto::wire::llc::{LlcMessage, version_of};
 use smc_proto::wire::types::Qpn;
 
 use super::lives::LinkRecord;
 use super::queue_pair::{QueuePairId, QueuePairState, Work};
 use super::{Fabric, HostId, WorkOwner};
 use crate::fault::Phase;
-use crate::llc;
 
 /// Name of a link group of a fabric; both ends have the same.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -142,13 +141,17 @@ impl Watch {
 }
 
 /// What an LLC message begins or carries on; `None` for those that do neither.
-const fn exchange_of(kind: u8, formed: bool) -> Option<Phase> {
-    Some(match kind {
-        kind::CONFIRM_LINK if !formed => Phase::FirstContact,
-        kind::CONFIRM_LINK | kind::ADD_LINK | kind::ADD_LINK_CONTINUATION => Phase::AddingLink,
-        kind::DELETE_LINK => Phase::DeletingLink,
-        kind::CONFIRM_RKEY | kind::CONFIRM_RKEY_CONTINUATION | kind::DELETE_RKEY => Phase::Rkeys,
-        _ => return None,
+const fn exchange_of(message: &LlcMessage<'_>, formed: bool) -> Option<Phase> {
+    Some(match message {
+        LlcMessage::ConfirmLink(_) if !formed => Phase::FirstContact,
+        LlcMessage::ConfirmLink(_)
+        | LlcMessage::AddLink(_)
+        | LlcMessage::AddLinkContinuation(_) => Phase::AddingLink,
+        LlcMessage::DeleteLink(_) => Phase::DeletingLink,
+        LlcMessage::ConfirmRkey(_)
+        | LlcMessage::ConfirmRkeyContinuation(_)
+        | LlcMessage::DeleteRkey(_) => Phase::Rkeys,
+        LlcMessage::RequestAddLink(_) | LlcMessage::TestLink(_) => return None,
     })
 }
 
@@ -304,8 +307,8 @@ impl Fabric {
             if cdc.producer_flags.contains(validates) {
                 group.failing_over = group.failing_over.max(now.after(RECENT));
             }
-        } else if let Some(message) = llc::read(payload) {
-            if let Some(phase) = exchange_of(message.kind(), group.formed) {
+        } else if let Ok(message) = LlcMessage::parse(payload, version_of(payload)) {
+            if let Some(phase) = exchange_of(&message, group.formed) {
                 group.exchange = Some((phase, now));
             }
             if let LlcMessage::AddLink(offer) = message
@@ -326,7 +329,7 @@ impl Fabric {
         let Some(group) = self.watch.group_mut(id) else {
             return;
         };
-        let Some(message) = llc::read(payload) else {
+        let Ok(message) = LlcMessage::parse(payload, version_of(payload)) else {
             return;
         };
         if !message.is_reply() {
@@ -340,7 +343,9 @@ impl Fabric {
             }
             // An accepted one goes on until the new link is confirmed.
             LlcMessage::AddLink(offer) if offer.rejection.is_none() => {}
-            LlcMessage::AddLinkContinuation(_) | LlcMessage::TestLink(_) => {}
+            LlcMessage::AddLinkContinuation(_)
+            | LlcMessage::RequestAddLink(_)
+            | LlcMessage::TestLink(_) => {}
             _ => group.exchange = None,
         }
     }

@@ -7,9 +7,10 @@ use smc_proto::event::{CloseReason, FallbackReason};
 use smc_proto::id::{BufferId, DeviceId, LinkId, WrId};
 use smc_proto::storage::Limits;
 use smc_proto::time::Duration;
+use smc_proto::version::SmcVersion;
 use smc_proto::wire::cdc::{CDC_LENGTH, Cdc, ConnectionFlags, ProducerFlags};
 use smc_proto::wire::clc::{AcceptConfirm, ClcMessage, ClcVersion, Decline, MAX_LENGTH, PeerOs};
-use smc_proto::wire::llc::{DeleteRkey, LlcMessage, RkeyFlags};
+use smc_proto::wire::llc::{DeleteRkey, Entries, LlcMessage, RkeyFlags};
 use smc_proto::wire::types::{
     AlertToken, BufferSize, Cursor, DiagnosisCode, Gid, Mac, Mtu, PeerId, Psn, Qpn, RKey, RToken,
     RmbeIndex,
@@ -423,15 +424,17 @@ fn a_peer_that_withdraws_the_rmb_of_an_ended_connection_is_done_with_it() {
         let message = DeleteRkey {
             reply: false,
             flags: RkeyFlags::empty(),
-            error_mask: 0,
-            rkeys: rkeys.collect(),
+            unknown: 0,
+            rkeys: Entries::inline(rkeys),
         };
         if ended {
             let reason = CloseReason::RendezvousFailed;
             let closed = Event::Closed { conn, reason };
             world.ledger.on_event(peer, &closed);
         }
-        let payload = LlcMessage::DeleteRkey(message).emit().to_vec();
+        let payload = LlcMessage::DeleteRkey(message)
+            .emit_short(SmcVersion::V1)
+            .to_vec();
         let (buffer, link) = (world.rmb, world.link);
         let completion = Completion::Received { link, payload };
         world.ledger.on_completion(world.host, &completion);

@@ -3,7 +3,7 @@
 use smc_proto::command::{BufferKind, RdmaCommand};
 use smc_proto::id::{ConnId, LinkId, WrId};
 use smc_proto::wire::cdc::Cdc;
-use smc_proto::wire::llc::LlcMessage;
+use smc_proto::wire::llc::{LlcMessage, version_of};
 use smc_proto::wire::types::{RKey, RToken};
 
 use super::connection::{ConnLedger, Element};
@@ -11,7 +11,6 @@ use super::host::{BufferLedger, LinkLedger};
 use super::{Invariants, Rule};
 use crate::completion::{Completion, OwnedCompletion};
 use crate::fabric::{BufferKey, HostId};
-use crate::llc;
 use crate::tcp::{Side, TcpId};
 
 /// What a WRITE hits.
@@ -189,10 +188,13 @@ impl Invariants {
             Completion::Received { ref payload, .. } => {
                 if let Ok(cdc) = Cdc::parse(payload) {
                     self.receive(host, &cdc);
-                } else if let Some(LlcMessage::DeleteRkey(message)) = llc::read(payload) {
+                } else if let Ok(LlcMessage::DeleteRkey(message)) =
+                    LlcMessage::parse(payload, version_of(payload))
+                {
+                    let rkeys: Vec<RKey> = message.rkeys.iter().collect();
                     match message.reply {
-                        true => self.host(host).withdrawn(&message.rkeys),
-                        false => self.peer_withdraws(host, &message.rkeys),
+                        true => self.host(host).withdrawn(&rkeys),
+                        false => self.peer_withdraws(host, &rkeys),
                     }
                 }
             }

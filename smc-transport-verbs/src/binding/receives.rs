@@ -14,7 +14,7 @@
 //! sends two at once mixes its own bytes up.
 
 use smc_proto::command::Segment;
-use smc_proto::wire::llc::v2::LLC_V2_MAX_LENGTH;
+use smc_proto::wire::llc::LLC_V2_MAX_LENGTH;
 
 use crate::rnic::{RECEIVE_DEPTH, SEND_DEPTH};
 

@@ -31,8 +31,11 @@ impl Peer {
     }
 
     /// The right answer to an LLC message of the endpoint.
-    pub(in super::super) fn answer_llc(&self, payload: &[u8]) -> Option<LlcMessage> {
-        Some(match LlcMessage::parse(payload).ok()? {
+    pub(in super::super) fn answer_llc(
+        &self,
+        message: &LlcMessage<'_>,
+    ) -> Option<LlcMessage<'static>> {
+        Some(match message.to_static()? {
             LlcMessage::ConfirmLink(m) if !m.reply => self.confirm_link(true, m.link),
             // This peer is the server and goes on with ADD LINK.
             LlcMessage::ConfirmLink(_) => self.add_link(false),
@@ -53,7 +56,11 @@ impl Peer {
         })
     }
 
-    pub(in super::super) fn confirm_link(&self, reply: bool, link: LinkNumber) -> LlcMessage {
+    pub(in super::super) fn confirm_link(
+        &self,
+        reply: bool,
+        link: LinkNumber,
+    ) -> LlcMessage<'static> {
         LlcMessage::ConfirmLink(ConfirmLink {
             reply,
             flags: ConfirmLinkFlags::all(),
@@ -67,7 +74,7 @@ impl Peer {
         })
     }
 
-    fn add_link(&self, reply: bool) -> LlcMessage {
+    fn add_link(&self, reply: bool) -> LlcMessage<'static> {
         LlcMessage::AddLink(AddLink {
             reply,
             rejection: reply.then_some(AddLinkRejectReason::NO_ALTERNATE_PATH),
@@ -77,6 +84,7 @@ impl Peer {
             link: LinkNumber(2),
             mtu: Mtu::M1024,
             psn: Psn::new(2),
+            extension: None,
         })
     }
 }

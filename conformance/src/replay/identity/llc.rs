@@ -1,6 +1,7 @@
 //! Identities in LLC messages.
 
-use smc_proto::wire::llc::{ConfirmRkey, LlcMessage};
+use smc_proto::version::SmcVersion;
+use smc_proto::wire::llc::{ConfirmRkey, DeleteRkey, Entries, LlcMessage};
 use smc_proto::wire::types::{LinkNumber, RKey};
 
 use super::Identities;
@@ -30,12 +31,14 @@ impl Identities {
         }
         paired.message = self.pair_message(link, &captured.message, &ours.message);
         // A Linux answer to DELETE RKEY of version 2 does not contain the key (V2-166).
-        if let (true, LlcMessage::DeleteRkey(theirs), LlcMessage::DeleteRkey(own)) =
-            (ours.v2, &captured.message, &mut paired.message)
-            && own.reply
-            && theirs.rkeys.iter().all(|rkey| *rkey == RKey(0))
+        if let (true, LlcMessage::DeleteRkey(theirs), LlcMessage::DeleteRkey(own)) = (
+            ours.version == SmcVersion::V2,
+            &captured.message,
+            &mut paired.message,
+        ) && own.reply
+            && theirs.rkeys.iter().all(|rkey| rkey == RKey(0))
         {
-            own.rkeys.clone_from(&theirs.rkeys);
+            own.rkeys = theirs.rkeys;
         }
         paired
     }
@@ -43,9 +46,9 @@ impl Identities {
     fn pair_message(
         &mut self,
         link: LinkNumber,
-        captured: &LlcMessage,
-        ours: &LlcMessage,
-    ) -> LlcMessage {
+        captured: &LlcMessage<'static>,
+        ours: &LlcMessage<'static>,
+    ) -> LlcMessage<'static> {
         match (captured, ours) {
             (LlcMessage::ConfirmLink(theirs), LlcMessage::ConfirmLink(ours)) => {
                 let mut message = *ours;
@@ -83,13 +86,16 @@ impl Identities {
                 LlcMessage::ConfirmRkey(self.pair_confirm_rkey(link, theirs, ours))
             }
             (LlcMessage::DeleteRkey(theirs), LlcMessage::DeleteRkey(ours)) if !ours.reply => {
-                let mut message = ours.clone();
-                for (rkey, captured) in message.rkeys.iter_mut().zip(&theirs.rkeys) {
-                    if self.stands_for(link, *captured, *rkey) {
-                        *rkey = *captured;
+                let mut rkeys: Vec<RKey> = ours.rkeys.iter().collect();
+                for (rkey, captured) in rkeys.iter_mut().zip(theirs.rkeys) {
+                    if self.stands_for(link, captured, *rkey) {
+                        *rkey = captured;
                     }
                 }
-                LlcMessage::DeleteRkey(message)
+                LlcMessage::DeleteRkey(DeleteRkey {
+                    rkeys: Entries::inline(rkeys),
+                    ..*ours
+                })
             }
             _ => ours.clone(),
         }
@@ -132,11 +138,8 @@ impl Identities {
                 }
             }
             LlcMessage::DeleteRkey(reply) if reply.reply => {
-                for rkey in &mut reply.rkeys {
-                    if let Some((_, ours)) = self.rmb(link, *rkey) {
-                        *rkey = ours.rkey;
-                    }
-                }
+                let ours = |rkey| self.rmb(link, rkey).map_or(rkey, |(_, ours)| ours.rkey);
+                reply.rkeys = Entries::inline(reply.rkeys.iter().map(ours));
             }
             // Linux repeats the request in its rejection.
             LlcMessage::AddLink(reply) if reply.rejection.is_some() => {

@@ -94,12 +94,8 @@ impl Builder {
 
     fn rdma(&mut self, by: End, link: LinkNumber, content: &Content) -> Result<What, String> {
         match content {
-            Content::Llc(_) | Content::LlcV2(_) => {
-                let llc = match content {
-                    Content::Llc(message) => Llc::v1(message.clone()),
-                    Content::LlcV2(message) => Llc::v2(&message.message())?,
-                    _ => return Err(content.to_string()),
-                };
+            Content::Llc(message) => {
+                let llc = Llc::of(&message.message(), message.version())?;
                 // A rejection names the server's own port again.
                 if let LlcMessage::AddLink(add) = &llc.message
                     && add.rejection.is_none()

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use smc_capture::follow::{Content, Item, Path, RocePath};
 use smc_proto::wire::llc::LlcMessage;
-use smc_proto::wire::llc::v2::LlcMessageV2;
 use smc_proto::wire::types::{Gid, LinkNumber, Qpn};
 
 /// A queue pair: number and GID together, because two RNICs may give the same
@@ -23,9 +22,8 @@ impl Links {
         let mut links = Self::default();
         for item in items {
             let m = match &item.content {
-                Content::Llc(LlcMessage::ConfirmLink(m)) => *m,
-                Content::LlcV2(message) => match message.message() {
-                    LlcMessageV2::ConfirmLink(m) => m,
+                Content::Llc(message) => match message.message() {
+                    LlcMessage::ConfirmLink(m) => m,
                     _ => continue,
                 },
                 _ => continue,

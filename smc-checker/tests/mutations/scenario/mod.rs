@@ -7,6 +7,7 @@ use std::collections::HashMap;
 
 use smc_capture::writer::{CaptureWriter, Direction, QpPath, TcpEnd, TcpFlow};
 use smc_checker::Report;
+use smc_proto::version::SmcVersion;
 use smc_proto::wire::cdc::{Cdc, ConnectionFlags, ProducerFlags};
 use smc_proto::wire::clc::{ClcMessage, MAX_LENGTH};
 use smc_proto::wire::llc::LlcMessage;
@@ -26,7 +27,7 @@ pub(crate) enum What {
     /// Bytes on TCP.
     Tcp(Vec<u8>),
     /// An LLC message.
-    Llc(LlcMessage),
+    Llc(LlcMessage<'static>),
     /// A CDC message.
     Cdc(Cdc),
     /// An RDMA WRITE of so many bytes, in packets of so many.
@@ -81,7 +82,7 @@ impl Line {
         }
     }
 
-    pub(crate) fn llc(&mut self) -> &mut LlcMessage {
+    pub(crate) fn llc(&mut self) -> &mut LlcMessage<'static> {
         match &mut self.what {
             What::Llc(message) => message,
             _ => panic!("{} is no LLC message", self.name),
@@ -96,7 +97,7 @@ impl Line {
                 buffer[..length].to_vec()
             }
             What::Tcp(bytes) => bytes.clone(),
-            What::Llc(message) => message.emit().to_vec(),
+            What::Llc(message) => message.emit_short(SmcVersion::V1).to_vec(),
             What::Cdc(cdc) => cdc.emit().to_vec(),
             What::Handshake { .. } | What::Write { .. } => Vec::new(),
         };

@@ -11,7 +11,7 @@ use smc_proto::wire::clc::{
 };
 use smc_proto::wire::llc::{
     AddLink, AddLinkContinuation, ConfirmLink, ConfirmLinkFlags, ConfirmRkey, DeleteLink,
-    DeleteLinkFlags, DeleteRkey, LinkRToken, LlcMessage, RTokenPair, RkeyFlags, TestLink,
+    DeleteLinkFlags, DeleteRkey, Entries, LinkRToken, LlcMessage, RTokenPair, RkeyFlags, TestLink,
 };
 use smc_proto::wire::types::{
     AlertToken, BufferSize, DeleteLinkReason, DiagnosisCode, LinkNumber, LinkUserId, Mtu, PeerId,
@@ -89,7 +89,7 @@ pub(crate) fn confirm_link(link: usize, from: usize) -> ConfirmLink {
     }
 }
 
-pub(crate) fn add_link(from: usize) -> AddLink {
+pub(crate) fn add_link(from: usize) -> AddLink<'static> {
     AddLink {
         reply: from == CLIENT,
         rejection: None,
@@ -99,6 +99,7 @@ pub(crate) fn add_link(from: usize) -> AddLink {
         link: LinkNumber(2),
         mtu: Mtu::M1024,
         psn: psn(1, from),
+        extension: None,
     }
 }
 
@@ -129,12 +130,12 @@ pub(crate) fn confirm_rkey(host: usize, reply: bool) -> ConfirmRkey {
     }
 }
 
-pub(crate) fn delete_rkey(host: usize, reply: bool) -> DeleteRkey {
+pub(crate) fn delete_rkey(host: usize, reply: bool) -> DeleteRkey<'static> {
     DeleteRkey {
         reply,
         flags: RkeyFlags::empty(),
-        error_mask: 0,
-        rkeys: [rtoken(host, 2, 0).rkey].into_iter().collect(),
+        unknown: 0,
+        rkeys: Entries::inline([rtoken(host, 2, 0).rkey]),
     }
 }
 
@@ -151,7 +152,7 @@ pub(crate) fn delete_link(link: u8, flags: DeleteLinkFlags, reply: bool) -> Dele
     }
 }
 
-pub(crate) fn test_link(reply: bool) -> LlcMessage {
+pub(crate) fn test_link(reply: bool) -> LlcMessage<'static> {
     LlcMessage::TestLink(TestLink {
         reply,
         user_data: *b"sixteen octets..",

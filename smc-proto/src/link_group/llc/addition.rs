@@ -144,7 +144,7 @@ impl Groups<'_> {
         group: GroupIdx,
         stage: AddingStage,
         link: LinkIdx,
-        message: &LlcMessage,
+        message: &LlcMessage<'_>,
     ) {
         let addition = self.addition(group);
         self.set_addition(group, Addition { stage, ..addition });

@@ -82,7 +82,7 @@ impl Groups<'_> {
         }
     }
 
-    pub(super) fn confirm_link(&self, link: LinkIdx, reply: bool) -> Option<LlcMessage> {
+    pub(super) fn confirm_link(&self, link: LinkIdx, reply: bool) -> Option<LlcMessage<'static>> {
         let l = self.link(link)?;
         let config = &self.data.core.config;
         let g = self.groups.at(l.group)?;

@@ -6,15 +6,14 @@
 
 use heapless::Vec;
 
-use super::form::with_extension;
 use crate::config::RMBS_PER_GROUP;
 use crate::id::{BufferIdx, GroupIdx, LinkIdx};
 use crate::link_group::Groups;
 use crate::link_group::SendKind;
 use crate::trace;
+use crate::version::SmcVersion;
 use crate::wire::BufferTooSmall;
-use crate::wire::llc::v2::{AddLinkExtension, LlcMessageV2};
-use crate::wire::llc::{LlcMessage, RTokenPair};
+use crate::wire::llc::{AddLinkExtension, LlcMessage, RTokenPair};
 
 /// RTokens of a group's RMBs.
 type Pairs = Vec<RTokenPair, { RMBS_PER_GROUP as usize }>;
@@ -51,7 +50,7 @@ impl Groups<'_> {
         }
         let l = self.data.links.at_mut(link)?;
         let reply = l.large.take()?;
-        let length = self.with_large(link, reply, |message| message.encoded_len())?;
+        let length = self.with_large(link, reply, |message| message.encoded_len(SmcVersion::V2))?;
         self.announce_listed(link);
         if !reply {
             self.on_request_posted(link);
@@ -74,7 +73,7 @@ impl Groups<'_> {
         let Some(SendKind::Large { reply }) = kind else {
             return Ok(0);
         };
-        let written = self.with_large(link, reply, |message| message.emit(buffer));
+        let written = self.with_large(link, reply, |message| message.emit(SmcVersion::V2, buffer));
         let written = written.unwrap_or(Ok(0));
         if let Ok(length @ 1..) = written {
             self.trace_link(link, || {
@@ -100,16 +99,14 @@ impl Groups<'_> {
         &mut self,
         link: LinkIdx,
         reply: bool,
-        act: impl FnOnce(&LlcMessageV2<'_>) -> T,
+        act: impl FnOnce(&LlcMessage<'_>) -> T,
     ) -> Option<T> {
         let group = self.link(link)?.group;
         let addition = self.addition(group);
         if addition.via_link != link {
             return None;
         }
-        let Some(LlcMessage::AddLink(message)) = self.own_end(addition.link, reply) else {
-            return None;
-        };
+        let mut message = self.own_end(addition.link, reply)?;
         let direct = self.link(addition.link)?.direct;
         let mut pairs = Pairs::new();
         self.each_listed_rmb(link, |groups, index, via_link, new| {
@@ -122,12 +119,12 @@ impl Groups<'_> {
                 let _ = pairs.push(RTokenPair { reference, new });
             }
         });
-        let extension = AddLinkExtension {
+        message.extension = Some(AddLinkExtension {
             direct,
             target_gid: message.gid,
             rtokens: pairs.as_slice().into(),
-        };
-        Some(act(&with_extension(message, extension)))
+        });
+        Some(act(&LlcMessage::AddLink(message)))
     }
 
     /// The RMBs of a large message are known on the new link from now on.

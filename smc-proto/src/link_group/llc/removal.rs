@@ -117,7 +117,7 @@ impl Groups<'_> {
         &mut self,
         group: GroupIdx,
         via_link: LinkIdx,
-    ) -> Option<LlcMessage> {
+    ) -> Option<LlcMessage<'static>> {
         let waits = |link: &super::super::Link| {
             link.link_state.removal().filter(|d| {
                 d.progress
@@ -205,7 +205,7 @@ impl Groups<'_> {
     }
 }
 
-fn delete_link(number: LinkNumber, removal: Removal) -> LlcMessage {
+fn delete_link(number: LinkNumber, removal: Removal) -> LlcMessage<'static> {
     let mut flags = DeleteLinkFlags::empty();
     flags.set(DeleteLinkFlags::ORDERLY, removal.graceful);
     LlcMessage::DeleteLink(DeleteLink {

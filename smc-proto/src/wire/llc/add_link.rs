@@ -8,7 +8,8 @@ use core::fmt;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::header::{RawHeader, direction};
-use super::{LLC_LENGTH, kind};
+use super::{AddLinkExtension, LLC_LENGTH, LlcParseError, kind};
+use crate::version::SmcVersion;
 use crate::wire::types::{AddLinkRejectReason, Gid, LinkNumber, Mac, Mtu, Psn, Qpn};
 
 /// Z: the link is refused.
@@ -17,13 +18,13 @@ const REJECTED: u8 = 0x40;
 /// Contents of an ADD LINK.
 ///
 /// In a rejection all but `reply` and `rejection` may be an echo of the
-/// request. A request of the client only asks the server to start (LLC-030).
+/// request. A request of the client in version 1 only asks the server to start (LLC-030).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct AddLink {
+pub struct AddLink<'a> {
     /// Reply or request.
     pub reply: bool,
-    /// Why the link is refused, if it is. Only the low 4 bits of the reason
-    /// are sent.
+    /// Why the link is refused, if it is. Only the low 4 bits of the reason are sent,
+    /// in version 2 nothing of it: a rejection is read as `UNSPECIFIED`.
     pub rejection: Option<AddLinkRejectReason>,
     /// MAC of the sender's end of the new link.
     pub mac: Mac,
@@ -37,6 +38,9 @@ pub struct AddLink {
     pub mtu: Mtu,
     /// First packet sequence number the sender will use on the queue pair.
     pub psn: Psn,
+    /// What only version 2 has. A rejection has none; everything else has it, also
+    /// without RTokens (V2-156). Version 1 does not send it.
+    pub extension: Option<AddLinkExtension<'a>>,
 }
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy)]
@@ -53,26 +57,35 @@ struct RawAddLink {
     reserved_36: [u8; 8],
 }
 
-impl AddLink {
-    pub(super) fn decode(octets: &[u8; LLC_LENGTH]) -> Self {
+impl<'a> AddLink<'a> {
+    /// Reads a message of 44 octets and, in version 2, what follows them.
+    pub(super) fn decode(
+        octets: &[u8; LLC_LENGTH],
+        tail: &'a [u8],
+        version: SmcVersion,
+    ) -> Result<Self, LlcParseError> {
         let raw: &RawAddLink = zerocopy::transmute_ref!(octets);
         //= LLC-024
         let rejected = raw.header.flags & REJECTED != 0;
-        Self {
+        let reason = match version {
+            SmcVersion::V1 => AddLinkRejectReason(raw.header.reason & 0x0f),
+            SmcVersion::V2 => AddLinkRejectReason::UNSPECIFIED,
+        };
+        Ok(Self {
             reply: raw.header.is_reply(),
-            rejection: rejected.then_some(AddLinkRejectReason(raw.header.reason & 0x0f)),
+            rejection: rejected.then_some(reason),
             mac: Mac(raw.mac),
             gid: Gid(raw.gid),
             qpn: Qpn::from_octets(raw.qpn),
             link: LinkNumber(raw.link),
             mtu: Mtu::from_code(raw.mtu),
             psn: Psn::from_octets(raw.psn),
-        }
+            extension: AddLinkExtension::decode(tail)?,
+        })
     }
 
-    /// The message as 44 octets.
-    #[must_use]
-    pub fn emit(&self) -> [u8; LLC_LENGTH] {
+    /// The first 44 octets, with the header of version 1.
+    pub(super) fn encode(&self) -> [u8; LLC_LENGTH] {
         let flags = if self.rejection.is_some() {
             REJECTED
         } else {
@@ -95,7 +108,7 @@ impl AddLink {
     }
 }
 
-impl fmt::Display for AddLink {
+impl fmt::Display for AddLink<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -109,7 +122,17 @@ impl fmt::Display for AddLink {
             self.psn
         )?;
         match self.rejection {
-            Some(reason) => write!(f, " rejected {reason}"),
+            Some(reason) => write!(f, " rejected {reason}")?,
+            None => {}
+        }
+        match &self.extension {
+            Some(extension) => write!(
+                f,
+                "{} target {} rtokens {}",
+                if extension.direct { " direct" } else { "" },
+                extension.target_gid,
+                extension.rtokens
+            ),
             None => Ok(()),
         }
     }

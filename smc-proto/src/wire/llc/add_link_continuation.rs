@@ -50,8 +50,7 @@ impl AddLinkContinuation {
     }
 
     /// The message as 44 octets.
-    #[must_use]
-    pub fn emit(&self) -> [u8; LLC_LENGTH] {
+    pub(super) fn encode(&self) -> [u8; LLC_LENGTH] {
         zerocopy::transmute!(RawAddLinkContinuation {
             header: RawHeader::new(kind::ADD_LINK_CONTINUATION, self.reply, 0),
             link: self.link.0,

@@ -7,6 +7,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::header::{RawHeader, direction};
 use super::{LLC_LENGTH, kind};
+use crate::version::SmcVersion;
 use crate::wire::types::{Gid, LinkNumber, LinkUserId, Mac, Qpn};
 
 bitflags::bitflags! {
@@ -68,14 +69,7 @@ impl ConfirmLink {
         self.flags.intersects(ConfirmLinkFlags::NO_EYE_CATCHER)
     }
 
-    pub(super) fn decode(octets: &[u8; LLC_LENGTH]) -> Self {
-        Self {
-            max_connections: 0,
-            ..Self::decode_v2(octets)
-        }
-    }
-
-    pub(super) fn decode_v2(octets: &[u8; LLC_LENGTH]) -> Self {
+    pub(super) fn decode(octets: &[u8; LLC_LENGTH], version: SmcVersion) -> Self {
         let raw: &RawConfirmLink = zerocopy::transmute_ref!(octets);
         Self {
             reply: raw.header.is_reply(),
@@ -87,21 +81,12 @@ impl ConfirmLink {
             link: LinkNumber(raw.link),
             user_id: LinkUserId(raw.user_id.get()),
             max_links: raw.max_links,
-            max_connections: raw.max_connections,
+            max_connections: connections_of(raw.max_connections, version),
         }
     }
 
-    /// The message as 44 octets, in the form of version 1.
-    #[must_use]
-    pub fn emit(&self) -> [u8; LLC_LENGTH] {
-        Self {
-            max_connections: 0,
-            ..*self
-        }
-        .emit_all()
-    }
-
-    pub(super) fn emit_all(&self) -> [u8; LLC_LENGTH] {
+    /// The message as 44 octets, with the header of version 1.
+    pub(super) fn encode(&self, version: SmcVersion) -> [u8; LLC_LENGTH] {
         zerocopy::transmute!(RawConfirmLink {
             header: RawHeader::new(kind::CONFIRM_LINK, self.reply, self.flags.bits() & 0x03),
             mac: self.mac.0,
@@ -110,9 +95,17 @@ impl ConfirmLink {
             link: self.link.0,
             user_id: U32::new(self.user_id.0),
             max_links: self.max_links,
-            max_connections: self.max_connections,
+            max_connections: connections_of(self.max_connections, version),
             reserved: [0; 8],
         })
+    }
+}
+
+/// The limit of connections; in version 1 its octet is reserved.
+const fn connections_of(octet: u8, version: SmcVersion) -> u8 {
+    match version {
+        SmcVersion::V1 => 0,
+        SmcVersion::V2 => octet,
     }
 }
 

@@ -7,7 +7,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::entries::{self, LinkRToken, RawLinkRToken};
 use super::header::{RawHeader, direction};
-use super::{LLC_LENGTH, LlcParseError, kind};
+use super::{LLC_LENGTH, LlcParseError, MAX_OTHER_LINKS, MAX_OTHER_LINKS_V2, kind};
+use crate::version::SmcVersion;
 use crate::wire::list::List;
 use crate::wire::types::{RKey, RToken};
 
@@ -65,8 +66,15 @@ struct RawConfirmRkey {
 }
 
 impl ConfirmRkey {
-    /// `most` is how many other links the message can announce.
-    pub(super) fn decode(octets: &[u8; LLC_LENGTH], most: u8) -> Result<Self, LlcParseError> {
+    pub(super) fn decode(
+        octets: &[u8; LLC_LENGTH],
+        version: SmcVersion,
+    ) -> Result<Self, LlcParseError> {
+        //= V2-159
+        let most = match version {
+            SmcVersion::V1 => MAX_OTHER_LINKS,
+            SmcVersion::V2 => MAX_OTHER_LINKS_V2,
+        };
         let raw: &RawConfirmRkey = zerocopy::transmute_ref!(octets);
         entries::check_count(raw.header.kind, raw.other_links, 0, most)?;
         //= LLC-060
@@ -82,9 +90,8 @@ impl ConfirmRkey {
         })
     }
 
-    /// The message as 44 octets.
-    #[must_use]
-    pub fn emit(&self) -> [u8; LLC_LENGTH] {
+    /// The message as 44 octets, with the header of version 1.
+    pub(super) fn encode(&self) -> [u8; LLC_LENGTH] {
         let flags = self.flags.bits() & RkeyFlags::all().bits();
         zerocopy::transmute!(RawConfirmRkey {
             header: RawHeader::new(kind::CONFIRM_RKEY, self.reply, flags),

@@ -51,8 +51,7 @@ impl ConfirmRkeyContinuation {
     }
 
     /// The message as 44 octets.
-    #[must_use]
-    pub fn emit(&self) -> [u8; LLC_LENGTH] {
+    pub(super) fn encode(&self) -> [u8; LLC_LENGTH] {
         let flags = self.flags & RkeyFlags::NEGATIVE;
         zerocopy::transmute!(RawConfirmRkeyContinuation {
             header: RawHeader::new(kind::CONFIRM_RKEY_CONTINUATION, self.reply, flags.bits()),

@@ -55,9 +55,8 @@ impl DeleteLink {
         }
     }
 
-    /// The message as 44 octets.
-    #[must_use]
-    pub fn emit(&self) -> [u8; LLC_LENGTH] {
+    /// The message as 44 octets, with the header of version 1.
+    pub(super) fn encode(&self) -> [u8; LLC_LENGTH] {
         let flags = self.flags.bits() & DeleteLinkFlags::all().bits();
         //= LLC-042
         zerocopy::transmute!(RawDeleteLink {

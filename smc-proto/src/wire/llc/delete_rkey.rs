@@ -2,77 +2,116 @@
 
 use core::fmt;
 
-use zerocopy::network_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::entries;
+use super::entries::check_count;
 use super::header::{RawHeader, direction};
-use super::{LLC_LENGTH, LlcParseError, RkeyFlags, kind};
-use crate::wire::list::List;
+use super::{Entries, LLC_LENGTH, LlcParseError, RkeyFlags, kind};
+use crate::version::SmcVersion;
 use crate::wire::types::RKey;
 
+/// Most RMBs that a message of version 1 withdraws.
+const MAX_RKEYS: u8 = 8;
+
 /// Contents of a DELETE RKEY.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct DeleteRkey {
-    /// Reply, an echo of the request, or request.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct DeleteRkey<'a> {
+    /// Reply or request. In version 1 a reply echoes the request.
     pub reply: bool,
     /// Flags beside R; `RETRY` is not among them.
     pub flags: RkeyFlags,
-    /// In a negative reply the unknown keys, 0x80 for the first.
-    pub error_mask: u8,
-    /// The RMBs, 1 to 8, each by its key on the link that carries the message.
-    pub rkeys: heapless::Vec<RKey, 8>,
+    /// In a negative reply the unknown keys: in version 1 a mask, 0x80 for the first key,
+    /// in version 2 how many they are.
+    pub unknown: u8,
+    /// The RMBs, 1 to 8 in version 1 and 1 to 255 in version 2, each by its key on the
+    /// link that carries the message. In a reply of version 2 they say nothing: Linux
+    /// sends zeros (V2-166).
+    pub rkeys: Entries<'a, RKey>,
 }
 
+//= V2-160
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy)]
 #[repr(C)]
 struct RawDeleteRkey {
     header: RawHeader,
     count: u8,
-    error_mask: u8,
+    unknown: u8,
     reserved_6: [u8; 2],
-    rkeys: [U32; 8],
-    reserved_40: [u8; 4],
 }
 
-impl DeleteRkey {
-    pub(super) fn decode(octets: &[u8; LLC_LENGTH]) -> Result<Self, LlcParseError> {
-        let raw: &RawDeleteRkey = zerocopy::transmute_ref!(octets);
-        //= LLC-070
-        entries::check_count(kind::DELETE_RKEY, raw.count, 1, 8)?;
+const _: () = assert!(size_of::<RawDeleteRkey>() == 8);
+
+impl<'a> DeleteRkey<'a> {
+    /// Reads a message of at least 44 octets.
+    pub(super) fn decode(octets: &'a [u8], version: SmcVersion) -> Result<Self, LlcParseError> {
+        let Ok((raw, rest)) = RawDeleteRkey::ref_from_prefix(octets) else {
+            return Err(LlcParseError::TooShort { have: octets.len() });
+        };
+        let rkeys = Entries::read(rest);
+        let most = match version {
+            //= LLC-070
+            SmcVersion::V1 => MAX_RKEYS,
+            SmcVersion::V2 => u8::try_from(rkeys.len()).unwrap_or(u8::MAX),
+        };
+        check_count(raw.header.kind, raw.count, 1, most)?;
+        let counted = usize::from(raw.count);
         Ok(Self {
             reply: raw.header.is_reply(),
             flags: RkeyFlags::from_bits_truncate(raw.header.flags) & RkeyFlags::NEGATIVE,
             //= LLC-071
-            error_mask: raw.error_mask,
-            rkeys: entries::parse(raw.rkeys.as_bytes(), raw.count),
+            unknown: raw.unknown,
+            rkeys: match version {
+                SmcVersion::V1 => Entries::inline(rkeys.iter().take(counted)),
+                SmcVersion::V2 => rkeys.first_of(counted),
+            },
         })
     }
 
-    /// The message as 44 octets.
-    #[must_use]
-    pub fn emit(&self) -> [u8; LLC_LENGTH] {
+    /// Keys that a message of `version` carries.
+    fn count(&self, version: SmcVersion) -> u8 {
+        let most = match version {
+            SmcVersion::V1 => MAX_RKEYS,
+            SmcVersion::V2 => u8::MAX,
+        };
+        u8::try_from(self.rkeys.len()).map_or(most, |count| count.min(most))
+    }
+
+    pub(super) fn encoded_len(&self, version: SmcVersion) -> usize {
+        usize::from(self.count(version))
+            .saturating_mul(size_of::<RKey>())
+            .saturating_add(size_of::<RawDeleteRkey>())
+            .max(LLC_LENGTH)
+    }
+
+    /// Writes the message to `all`, which has its length, with the header of version 1.
+    pub(super) fn write(&self, version: SmcVersion, all: &mut [u8]) -> Option<()> {
         let flags = self.flags & RkeyFlags::NEGATIVE;
-        zerocopy::transmute!(RawDeleteRkey {
+        let count = self.count(version);
+        let raw = RawDeleteRkey {
             header: RawHeader::new(kind::DELETE_RKEY, self.reply, flags.bits()),
-            count: self.rkeys.len() as u8,
-            error_mask: self.error_mask,
+            count,
+            unknown: self.unknown,
             reserved_6: [0; 2],
-            rkeys: entries::emit(&self.rkeys),
-            reserved_40: [0; 4],
-        })
+        };
+        let rkeys = self.rkeys.first_of(usize::from(count));
+        rkeys.write_behind(&raw, all)
+    }
+
+    /// The line of a message of `version`.
+    pub(super) fn show(&self, version: SmcVersion, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let direction = direction(self.reply);
+        write!(f, "DELETE RKEY {direction} rkeys {}", self.rkeys)?;
+        self.flags.show(f)?;
+        match version {
+            SmcVersion::V1 => write!(f, " errors 0x{:02x}", self.unknown),
+            SmcVersion::V2 => write!(f, " unknown {}", self.unknown),
+        }
     }
 }
 
-impl fmt::Display for DeleteRkey {
+/// The line of a message of version 1.
+impl fmt::Display for DeleteRkey<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "DELETE RKEY {} rkeys {}",
-            direction(self.reply),
-            List(&self.rkeys)
-        )?;
-        self.flags.show(f)?;
-        write!(f, " errors 0x{:02x}", self.error_mask)
+        self.show(SmcVersion::V1, f)
     }
 }

@@ -34,9 +34,8 @@ impl TestLink {
         }
     }
 
-    /// The message as 44 octets.
-    #[must_use]
-    pub fn emit(&self) -> [u8; LLC_LENGTH] {
+    /// The message as 44 octets, with the header of version 1.
+    pub(super) fn encode(&self) -> [u8; LLC_LENGTH] {
         zerocopy::transmute!(RawTestLink {
             header: RawHeader::new(kind::TEST_LINK, self.reply, 0),
             user_data: self.user_data,

@@ -1,14 +1,12 @@
 //! The client's part: choose a port, bind, answer.
 
-use super::super::form::emit_short;
 use super::message::{other_end, port_only};
 use super::{AddingStage, Addition};
 use crate::id::{GroupIdx, LinkIdx};
 use crate::link_group::Groups;
 use crate::link_group::{Formation, GroupState, QpGoal, Role};
 use crate::path::LocalPath;
-use crate::wire::llc::v2::{AddLinkExtension, LlcMessageV2, RequestAddLink};
-use crate::wire::llc::{AddLink, ConfirmLink, LLC_LENGTH};
+use crate::wire::llc::{AddLink, ConfirmLink, Entries, LLC_LENGTH, LlcMessage, RequestAddLink};
 use crate::wire::types::{AddLinkRejectReason, Gid, LinkNumber, Mac};
 
 impl Groups<'_> {
@@ -17,8 +15,7 @@ impl Groups<'_> {
         &mut self,
         group: GroupIdx,
         link: LinkIdx,
-        request: &AddLink,
-        extension: Option<&AddLinkExtension<'_>>,
+        request: &AddLink<'_>,
     ) {
         let Some(g) = self.groups.at(group) else {
             return;
@@ -52,7 +49,7 @@ impl Groups<'_> {
             }
         }
         match self.choose_port(group, request) {
-            Ok(path) => self.join_link(group, link, path, request, extension),
+            Ok(path) => self.join_link(group, link, path, request),
             Err(reason) => {
                 self.send_negative_add_link(link, request.link, reason);
                 self.conclude_formation(group);
@@ -98,7 +95,7 @@ impl Groups<'_> {
     fn choose_port(
         &self,
         group: GroupIdx,
-        request: &AddLink,
+        request: &AddLink<'_>,
     ) -> Result<LocalPath, AddLinkRejectReason> {
         let (gid, mac) = (request.gid, request.mac);
         if request.mtu.octets().is_none() {
@@ -134,8 +131,7 @@ impl Groups<'_> {
         group: GroupIdx,
         via_link: LinkIdx,
         path: LocalPath,
-        request: &AddLink,
-        extension: Option<&AddLinkExtension<'_>>,
+        request: &AddLink<'_>,
     ) {
         let asymmetric = self.is_asymmetric(group, &path, request.gid, request.mac);
         let Some(link) = self.new_link(group, path) else {
@@ -152,7 +148,7 @@ impl Groups<'_> {
             l.asymmetric = asymmetric;
             l.goal = QpGoal::Rtr;
             l.bind(other_end(request), request.mtu);
-            if let Some(extension) = extension {
+            if let Some(extension) = &request.extension {
                 l.direct = extension.direct;
             }
         }
@@ -172,7 +168,7 @@ impl Groups<'_> {
             },
         );
         //= V2-185
-        if let Some(extension) = extension {
+        if let Some(extension) = &request.extension {
             self.learn_pairs(group, extension.rtokens.iter());
         }
         self.data.schedule_link(link);
@@ -196,7 +192,7 @@ impl Groups<'_> {
         self.set_adding_stage(group, AddingStage::AwaitingContinuation, wait);
         //= RENDEZVOUS-034
         self.count_own_rmbs(group);
-        self.reply(addition.via_link, &reply);
+        self.reply(addition.via_link, &LlcMessage::AddLink(reply));
     }
 
     /// The offer that was to be taken cannot be.
@@ -275,14 +271,15 @@ impl Groups<'_> {
         link: LinkIdx,
     ) -> Option<[u8; LLC_LENGTH]> {
         let path = self.spare_port(group, None)?;
-        if !self.is_v2(group) {
-            return Some(self.encode(link, &port_only(&path, LinkNumber(0), None)));
-        }
-        let gids = [path.gid];
-        Some(emit_short(&LlcMessageV2::RequestAddLink(RequestAddLink {
-            reply: false,
-            rejected: false,
-            gids: gids.as_slice().into(),
-        })))
+        let message = if self.is_v2(group) {
+            LlcMessage::RequestAddLink(RequestAddLink {
+                reply: false,
+                rejected: false,
+                gids: Entries::inline([path.gid]),
+            })
+        } else {
+            port_only(&path, LinkNumber(0), None)
+        };
+        Some(self.encode(link, &message))
     }
 }

@@ -74,7 +74,7 @@ impl Groups<'_> {
     //= LLC-036
     //= LLC-038
     //= LLC-039
-    fn next_continuation(&mut self, group: GroupIdx, reply: bool) -> Option<LlcMessage> {
+    fn next_continuation(&mut self, group: GroupIdx, reply: bool) -> Option<LlcMessage<'static>> {
         let mut addition = self.addition(group);
         let over = addition.via_link;
         let via_link = self.link(over)?.position;

@@ -9,9 +9,9 @@ use crate::wire::types::{AddLinkRejectReason, LinkNumber, Psn, Qpn};
 
 impl Groups<'_> {
     /// The own end of a new link: the server's offer, or the client's reply.
-    pub(in super::super) fn own_end(&self, link: LinkIdx, reply: bool) -> Option<LlcMessage> {
+    pub(in super::super) fn own_end(&self, link: LinkIdx, reply: bool) -> Option<AddLink<'static>> {
         let l = self.link(link)?;
-        Some(LlcMessage::AddLink(AddLink {
+        Some(AddLink {
             reply,
             rejection: None,
             mac: l.path.mac,
@@ -20,7 +20,8 @@ impl Groups<'_> {
             link: l.number,
             mtu: l.path.mtu,
             psn: l.psn,
-        }))
+            extension: None,
+        })
     }
 }
 
@@ -29,7 +30,7 @@ pub(super) const fn port_only(
     path: &LocalPath,
     link: LinkNumber,
     rejection: Option<AddLinkRejectReason>,
-) -> LlcMessage {
+) -> LlcMessage<'static> {
     LlcMessage::AddLink(AddLink {
         reply: rejection.is_some(),
         rejection,
@@ -40,11 +41,12 @@ pub(super) const fn port_only(
         link,
         mtu: path.mtu,
         psn: Psn::new(0),
+        extension: None,
     })
 }
 
 /// The peer's end of a new link.
-pub(super) const fn other_end(message: &AddLink) -> QpAddress {
+pub(super) const fn other_end(message: &AddLink<'_>) -> QpAddress {
     QpAddress {
         qpn: message.qpn,
         psn: message.psn,

@@ -1,13 +1,11 @@
 //! The server's part: offer, bind, confirm.
 
-use super::super::form::emit_short;
 use super::message::other_end;
 use super::{AddWish, AddingStage, Addition};
 use crate::id::{GroupIdx, Idx, LinkIdx};
 use crate::link_group::Groups;
 use crate::link_group::{LinkState, QpGoal, Role};
-use crate::wire::llc::v2::{AddLinkExtension, Entries, LlcMessageV2, RequestAddLink};
-use crate::wire::llc::{AddLink, ConfirmLink};
+use crate::wire::llc::{AddLink, ConfirmLink, Entries, LlcMessage, RequestAddLink};
 use crate::wire::types::Mac;
 
 impl Groups<'_> {
@@ -82,7 +80,12 @@ impl Groups<'_> {
             self.await_posting(group);
             self.send_large(group, false);
         } else {
-            self.request_for_addition(group, stage, addition.via_link, &message);
+            self.request_for_addition(
+                group,
+                stage,
+                addition.via_link,
+                &LlcMessage::AddLink(message),
+            );
         }
         // The rendezvous passed its point of no return (CLC-060).
         //= CLC-060
@@ -100,8 +103,7 @@ impl Groups<'_> {
         &mut self,
         group: GroupIdx,
         link: LinkIdx,
-        reply: &AddLink,
-        extension: Option<&AddLinkExtension<'_>>,
+        reply: &AddLink<'_>,
     ) {
         let addition = self.addition(group);
         let number = self.link(addition.link).map(|l| l.number);
@@ -149,7 +151,7 @@ impl Groups<'_> {
         }
         self.data.compare_link(addition.link, seen);
         self.hash_link(addition.link);
-        if let Some(extension) = extension {
+        if let Some(extension) = &reply.extension {
             self.learn_pairs(group, extension.rtokens.iter());
         }
         let wait = self.data.core.config.timeouts.control_command;
@@ -190,12 +192,12 @@ impl Groups<'_> {
 
     /// There will be no link for the client now.
     pub(super) fn refuse_link(&mut self, link: LinkIdx) {
-        let answer = LlcMessageV2::RequestAddLink(RequestAddLink {
+        let answer = LlcMessage::RequestAddLink(RequestAddLink {
             reply: true,
             rejected: true,
             gids: Entries::default(),
         });
-        self.reply_bytes(link, emit_short(&answer));
+        self.reply(link, &answer);
     }
 
     /// All RMBs are announced: the new link itself is tested.

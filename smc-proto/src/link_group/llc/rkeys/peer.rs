@@ -2,17 +2,13 @@
 
 use super::super::super::{IncomingRkey, Link, LinkSet, LinkState, Role, remote_rmb};
 use super::super::Flow;
-use super::super::form::emit_short;
 use crate::id::{GroupIdx, LinkIdx, RemoteRmbIdx};
 use crate::link_group::Groups;
-use crate::wire::llc::v2::{DeleteRkeyV2, LlcMessageV2};
+use crate::version::SmcVersion;
 use crate::wire::llc::{
-    ConfirmRkey, ConfirmRkeyContinuation, DeleteRkey, LinkRToken, LlcMessage, RkeyFlags,
+    ConfirmRkey, ConfirmRkeyContinuation, DeleteRkey, Entries, LinkRToken, LlcMessage, RkeyFlags,
 };
-use crate::wire::types::{RKey, RToken};
-
-/// Keys that an answer to DELETE RKEY of 44 bytes can repeat.
-const REPEATED: usize = 9;
+use crate::wire::types::RToken;
 
 impl Groups<'_> {
     /// The peer announces an RMB.
@@ -238,61 +234,44 @@ impl Groups<'_> {
         }
     }
 
-    /// The peer withdraws RMBs.
+    /// The peer withdraws RMBs, in the form of `form`. The answer repeats as many keys as 44
+    /// bytes have room for, which in version 1 are all.
     //= LLC-071
     //= LLC-073
+    //= V2-160
     pub(in super::super) fn on_delete_rkey(
         &mut self,
         group: GroupIdx,
         link: LinkIdx,
-        mut message: DeleteRkey,
+        message: &DeleteRkey<'_>,
+        form: SmcVersion,
     ) {
         let position = self.link(link).map_or(0, |l| l.position);
-        let mut mask = 0u8;
-        let mut bit = 0x80u8;
-        for rkey in message.rkeys.clone() {
-            if !self.forget_rkey(group, position, rkey) {
-                mask |= bit;
-            }
-            bit >>= 1;
-        }
-        message.reply = true;
-        message.error_mask = mask;
-        if mask != 0 {
-            message.flags |= RkeyFlags::NEGATIVE;
-        }
-        self.reply(link, &LlcMessage::DeleteRkey(message));
-    }
-
-    /// DELETE RKEY of version 2, where more keys fit in one message. The answer repeats
-    /// as many as 44 bytes have room for.
-    //= V2-160
-    pub(in super::super) fn on_delete_rkey_v2(
-        &mut self,
-        group: GroupIdx,
-        link: LinkIdx,
-        message: &DeleteRkeyV2<'_>,
-    ) {
-        let position = self.link(link).map_or(0, |l| l.position);
-        let mut unknown = 0u8;
-        let mut repeated: heapless::Vec<RKey, REPEATED> = heapless::Vec::new();
+        let (mut mask, mut bit, mut unknown) = (0u8, 0x80u8, 0u8);
         for rkey in message.rkeys.iter() {
             self.step();
             if !self.forget_rkey(group, position, rkey) {
+                mask |= bit;
                 unknown = unknown.saturating_add(1);
             }
-            let _ = repeated.push(rkey);
+            bit >>= 1;
         }
-        let flags = match unknown {
+        let (echoed, unknown_rkeys) = match (form, self.version_on(link)) {
+            (SmcVersion::V1, SmcVersion::V1) => (message.flags, mask),
+            // A mask means nothing in the form that this peer gets.
+            (SmcVersion::V1, SmcVersion::V2) => (message.flags, 0),
+            (SmcVersion::V2, _) => (RkeyFlags::empty(), unknown),
+        };
+        let refused = match unknown {
             0 => RkeyFlags::empty(),
             _ => RkeyFlags::NEGATIVE,
         };
-        let answer = LlcMessageV2::DeleteRkey(DeleteRkeyV2 {
+        let answer = LlcMessage::DeleteRkey(DeleteRkey {
             reply: true,
-            flags,
-            unknown,
-            rkeys: repeated.as_slice().into(),
+            flags: echoed | refused,
+            unknown: unknown_rkeys,
+            rkeys: Entries::inline(message.rkeys),
         });
-        self.reply_bytes(link, emit_short(&answer));
+        self.reply(link, &answer);
     }
 }

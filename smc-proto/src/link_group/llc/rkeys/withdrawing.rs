@@ -5,7 +5,8 @@ use super::super::Flow;
 use crate::command::BufferKind;
 use crate::id::{BufferIdx, GroupIdx};
 use crate::link_group::Groups;
-use crate::wire::llc::{DeleteRkey, LlcMessage, RkeyFlags};
+use crate::version::SmcVersion;
+use crate::wire::llc::{DeleteRkey, Entries, LlcMessage, RkeyFlags};
 
 impl Groups<'_> {
     /// An RMB was unused for long enough: withdraw it (RMB-028, RMB-029).
@@ -62,44 +63,38 @@ impl Groups<'_> {
             self.give_back_rmb(buffer);
             return;
         };
-        let mut rkeys = heapless::Vec::new();
-        if rkeys.push(rtoken.rkey).is_err() {
-            return;
-        }
         if let Some(g) = self.groups.at_mut(group) {
             g.flow = Flow::DeleteRkey { buffer, via_link };
         }
         let message = LlcMessage::DeleteRkey(DeleteRkey {
             reply: false,
             flags: RkeyFlags::empty(),
-            error_mask: 0,
-            rkeys,
+            unknown: 0,
+            rkeys: Entries::inline([rtoken.rkey]),
         });
         self.request(via_link, &message);
     }
 
+    /// The peer forgot the RMB that it was asked to. In version 2 it may answer with zeros
+    /// in place of the key.
     //= RMB-030
     //= LLC-072
-    pub(in super::super) fn on_delete_rkey_reply(&mut self, group: GroupIdx, reply: &DeleteRkey) {
+    //= V2-166
+    pub(in super::super) fn on_delete_rkey_reply(
+        &mut self,
+        group: GroupIdx,
+        reply: &DeleteRkey<'_>,
+        form: SmcVersion,
+    ) {
         let Some(Flow::DeleteRkey { buffer, via_link }) = self.groups.at(group).map(|g| g.flow)
         else {
             return;
         };
         let own = self.own_rtoken(buffer, via_link).map(|rtoken| rtoken.rkey);
-        if reply.rkeys.first().copied() == own {
-            self.on_keys_withdrawn(group);
+        if form == SmcVersion::V2 || reply.rkeys.first() == own {
+            self.give_back_rmb(buffer);
+            self.end_flow(group);
         }
-    }
-
-    /// The peer forgot the RMB that it was asked to. In version 2 it may answer with
-    /// zeros in place of the key.
-    //= V2-166
-    pub(in super::super) fn on_keys_withdrawn(&mut self, group: GroupIdx) {
-        let Some(Flow::DeleteRkey { buffer, .. }) = self.groups.at(group).map(|g| g.flow) else {
-            return;
-        };
-        self.give_back_rmb(buffer);
-        self.end_flow(group);
     }
 
     /// The peer does not write to an RMB any more.

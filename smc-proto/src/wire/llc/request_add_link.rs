@@ -1,20 +1,18 @@
-//! REQUEST ADD LINK: the client asks the server to add a link.
+//! REQUEST ADD LINK, which only version 2 has: the client asks the server to add a link.
 
 use core::fmt;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::header::RawHeader;
+use super::header::{RawHeader, direction};
 use super::{Entries, LLC_LENGTH, kind};
-use crate::wire::BufferTooSmall;
-use crate::wire::llc::header::direction;
 use crate::wire::types::Gid;
 
 /// The server adds no link.
 const REJECTED: u8 = 0x40;
 
 /// Contents of a REQUEST ADD LINK.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct RequestAddLink<'a> {
     /// Reply or request.
     pub reply: bool,
@@ -65,16 +63,16 @@ impl<'a> RequestAddLink<'a> {
             .max(LLC_LENGTH)
     }
 
-    pub(super) fn emit(&self, buffer: &mut [u8]) -> Result<usize, BufferTooSmall> {
-        let needed = self.encoded_len();
+    /// Writes the message to `all`, which has its length, with the header of version 1.
+    pub(super) fn write(&self, all: &mut [u8]) -> Option<()> {
         let flags = if self.rejected { REJECTED } else { 0 };
         let raw = RawRequestAddLink {
-            header: RawHeader::new(kind::REQUEST_ADD_LINK, needed, self.reply, flags),
+            header: RawHeader::new(kind::REQUEST_ADD_LINK, self.reply, flags),
             reserved_4: [0; 20],
             count: self.count(),
             reserved_25: [0; 3],
         };
-        self.gids.emit_behind(&raw, needed, buffer)
+        self.gids.write_behind(&raw, all)
     }
 }
 

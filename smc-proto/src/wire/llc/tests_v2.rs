@@ -8,11 +8,14 @@ use proptest::collection::vec as many;
 use proptest::prelude::*;
 
 use super::*;
-use crate::wire::llc::{
-    AddLink, ConfirmLinkFlags, DeleteLinkFlags, LinkRToken, LlcMessage, RTokenPair, RkeyFlags,
-};
 use crate::wire::testing::hex;
 use crate::wire::types::*;
+
+const V2: SmcVersion = SmcVersion::V2;
+
+fn parse(octets: &[u8]) -> Result<LlcMessage<'_>, LlcParseError> {
+    LlcMessage::parse(octets, V2)
+}
 
 /// Octets, how they read, and how long the message is: zeros fill it.
 const MADE: [(&str, &str, usize); 12] = [
@@ -96,14 +99,14 @@ fn made() -> Vec<Vec<u8>> {
         .collect()
 }
 
-fn emit(message: &LlcMessageV2<'_>) -> Vec<u8> {
-    let length = message.encoded_len();
+fn emit(message: &LlcMessage<'_>) -> Vec<u8> {
+    let length = message.encoded_len(V2);
     let mut short = vec![0xaa; length - 1];
-    let error = message.emit(&mut short).unwrap_err();
+    let error = message.emit(V2, &mut short).unwrap_err();
     assert_eq!(error.needed, length);
     assert!(short.iter().all(|octet| *octet == 0xaa));
     let mut buffer = vec![0xaa; length + 3];
-    assert_eq!(message.emit(&mut buffer), Ok(length));
+    assert_eq!(message.emit(V2, &mut buffer), Ok(length));
     assert_eq!(buffer.split_off(length), [0xaa; 3]);
     buffer
 }
@@ -126,13 +129,16 @@ fn every_message_reads_as_one_line_and_is_emitted_octet_for_octet() {
     //= V2-160 test
     //= V2-161 test
     for (octets, (_, line, length)) in made().iter().zip(MADE) {
-        let message = LlcMessageV2::parse(octets).unwrap();
-        assert_eq!(format!("{message}"), line);
+        let message = parse(octets).unwrap();
+        assert_eq!(format!("{}", message.display(V2)), line);
         assert_eq!(emit(&message), *octets, "{message}");
-        assert_eq!((message.encoded_len(), message.kind()), (length, octets[0]));
+        assert_eq!(
+            (message.encoded_len(V2), message.kind(V2)),
+            (length, octets[0])
+        );
         assert_eq!(message.is_reply(), octets[3] & 0x80 != 0);
     }
-    assert!(size_of::<LlcMessageV2<'_>>() <= 128);
+    assert!(size_of::<LlcMessage<'_>>() <= 128);
 }
 
 #[test]
@@ -140,11 +146,11 @@ fn the_length_is_good_if_either_order_makes_it_44() {
     //= CASE-D04 test
     //= V2-151 test
     for octets in made() {
-        let read = LlcMessageV2::parse(&octets);
+        let read = parse(&octets);
         for length in 0..=u16::MAX {
             let [high, low] = length.to_be_bytes();
             let other = with(&with(&octets, 1, high), 2, low);
-            let result = LlcMessageV2::parse(&other);
+            let result = parse(&other);
             if length >= 44 || length.swap_bytes() >= 44 {
                 assert_eq!(result, read);
             } else {
@@ -164,22 +170,22 @@ fn every_type_is_version_2_or_an_error() {
         for have in 1..=64 {
             let mut zeros = [0; 64];
             (zeros[0], zeros[2], zeros[4]) = (kind, 44, 1);
-            let result = LlcMessageV2::parse(&zeros[..have]);
+            let result = parse(&zeros[..have]);
             match kind {
                 0x21 | 0x22 | 0x24..=0x27 | 0x29 if have < 44 => {
                     assert_eq!(result, Err(LlcParseError::TooShort { have }));
                 }
                 0x22 if (45..72).contains(&have) => assert!(result.is_err()),
-                0x21 | 0x22 | 0x24..=0x27 | 0x29 => assert_eq!(result.unwrap().kind(), kind),
+                0x21 | 0x22 | 0x24..=0x27 | 0x29 => assert_eq!(result.unwrap().kind(V2), kind),
                 _ => assert!(result.is_err()),
             }
         }
     }
     for kind in 0..=u8::MAX {
         let other = with(octets, 0, kind);
-        let result = LlcMessageV2::parse(&other);
+        let result = parse(&other);
         match kind {
-            0x21 | 0x22 | 0x24..=0x27 | 0x29 => assert_eq!(result.unwrap().kind(), kind),
+            0x21 | 0x22 | 0x24..=0x27 | 0x29 => assert_eq!(result.unwrap().kind(V2), kind),
             0x80..=0xbf => assert_eq!(result, Err(LlcParseError::UnknownOptional { kind })),
             0xc0..=0xff => assert_eq!(result, Err(LlcParseError::Cdc { kind })),
             _ => assert_eq!(result, Err(LlcParseError::UnknownMandatory { kind })),
@@ -195,25 +201,25 @@ fn every_truncation_is_an_error_or_a_shorter_list() {
     for octets in made() {
         for have in 0..octets.len() {
             let cut = &octets[..have];
-            let result = LlcMessageV2::parse(cut);
+            let result = parse(cut);
             match (octets[0], have) {
                 (_, ..44) => assert_eq!(result, Err(LlcParseError::TooShort { have })),
                 (0x22, 44) => assert!(matches!(
                     result,
-                    Ok(LlcMessageV2::AddLink(AddLinkV2 {
+                    Ok(LlcMessage::AddLink(AddLink {
                         extension: None,
                         ..
                     }))
                 )),
                 (0x22, ..72) => assert_eq!(result, Err(LlcParseError::ShortExtension { have })),
                 (0x22, _) => {
-                    let Ok(LlcMessageV2::AddLink(message)) = result else {
+                    let Ok(LlcMessage::AddLink(message)) = result else {
                         panic!("{have}")
                     };
                     assert_eq!(message.extension.unwrap().rtokens.len(), (have - 72) / 16);
                 }
                 (0x25, _) => {
-                    let Ok(LlcMessageV2::RequestAddLink(message)) = result else {
+                    let Ok(LlcMessage::RequestAddLink(message)) = result else {
                         panic!("{have}")
                     };
                     assert_eq!(message.gids.len(), (have - 28) / 16);
@@ -229,13 +235,13 @@ fn the_count_of_rtokens_is_sent_in_both_octets_and_not_believed() {
     //= CASE-D04 test
     //= V2-155 test
     let octets = made().swap_remove(1);
-    let read = LlcMessageV2::parse(&octets);
+    let read = parse(&octets);
     for count in 0..=u16::MAX {
         let [high, low] = count.to_be_bytes();
         let other = with(&with(&octets, 70, high), 71, low);
-        assert_eq!(LlcMessageV2::parse(&other), read);
+        assert_eq!(parse(&other), read);
     }
-    let Ok(LlcMessageV2::AddLink(AddLinkV2 { link, .. })) = read else {
+    let Ok(LlcMessage::AddLink(link)) = read else {
         panic!()
     };
     for count in 0..600usize {
@@ -249,11 +255,11 @@ fn the_count_of_rtokens_is_sent_in_both_octets_and_not_believed() {
             rtokens: pairs.as_slice().into(),
             ..AddLinkExtension::default()
         });
-        let octets = emit(&LlcMessageV2::AddLink(AddLinkV2 { link, extension }));
+        let octets = emit(&LlcMessage::AddLink(AddLink { extension, ..link }));
         let sent = count.min(507);
         assert_eq!(octets.len(), 72 + 16 * sent);
         assert_eq!(octets[70..72], [count.min(255) as u8; 2]);
-        let Ok(LlcMessageV2::AddLink(again)) = LlcMessageV2::parse(&octets) else {
+        let Ok(LlcMessage::AddLink(again)) = parse(&octets) else {
             panic!()
         };
         let rtokens = again.extension.unwrap().rtokens;
@@ -271,18 +277,18 @@ fn every_count_of_keys_links_and_gids_is_bounded_by_the_message() {
     let [request, confirm, delete, ten] = [5, 7, 9, 11].map(|at| made().swap_remove(at));
     for count in 0..=u8::MAX {
         let octets = with(&request, 24, count);
-        let Ok(LlcMessageV2::RequestAddLink(message)) = LlcMessageV2::parse(&octets) else {
+        let Ok(LlcMessage::RequestAddLink(message)) = parse(&octets) else {
             panic!()
         };
         assert_eq!(message.gids.len(), usize::from(count.min(2)));
 
         let octets = with(&confirm, 4, count);
-        assert_eq!(LlcMessageV2::parse(&octets).is_ok(), count <= 2);
+        assert_eq!(parse(&octets).is_ok(), count <= 2);
 
         for (octets, most) in [(&delete, 9), (&ten, 10)] {
             let octets = with(octets, 4, count);
-            match LlcMessageV2::parse(&octets) {
-                Ok(LlcMessageV2::DeleteRkey(message)) => {
+            match parse(&octets) {
+                Ok(LlcMessage::DeleteRkey(message)) => {
                     assert_eq!(message.rkeys.len(), usize::from(count));
                     assert!((1..=most).contains(&count));
                 }
@@ -301,7 +307,7 @@ fn every_count_of_keys_links_and_gids_is_bounded_by_the_message() {
     }
     // What a message cannot carry is not sent.
     let keys: Vec<RKey> = (0..300).map(RKey).collect();
-    let octets = emit(&LlcMessageV2::DeleteRkey(DeleteRkeyV2 {
+    let octets = emit(&LlcMessage::DeleteRkey(DeleteRkey {
         reply: false,
         flags: RkeyFlags::empty(),
         unknown: 0,
@@ -309,7 +315,7 @@ fn every_count_of_keys_links_and_gids_is_bounded_by_the_message() {
     }));
     assert_eq!((octets.len(), octets[4]), (8 + 4 * 255, 255));
     let gids: Vec<Gid> = (0..300u16).map(|n| Gid([n as u8; 16])).collect();
-    let octets = emit(&LlcMessageV2::RequestAddLink(RequestAddLink {
+    let octets = emit(&LlcMessage::RequestAddLink(RequestAddLink {
         reply: false,
         rejected: false,
         gids: gids.as_slice().into(),
@@ -322,29 +328,31 @@ fn nothing_behind_the_longest_message_is_read() {
     //= V2-152 test
     let mut octets = made().swap_remove(1);
     octets.resize(9000, 0x5a);
-    let read = LlcMessageV2::parse(&octets).unwrap();
-    assert_eq!(read.encoded_len(), 72 + 16 * 507);
-    assert_eq!(LlcMessageV2::parse(&octets[..8192]), Ok(read));
+    let read = parse(&octets).unwrap();
+    assert_eq!(read.encoded_len(V2), 72 + 16 * 507);
+    assert_eq!(parse(&octets[..8192]), Ok(read));
 }
 
 #[test]
 fn version_1_keeps_its_own_form() {
     //= V2-165 test
-    let LlcMessageV2::ConfirmLink(confirm) = LlcMessageV2::parse(&made()[0]).unwrap() else {
+    let LlcMessage::ConfirmLink(confirm) = parse(&made()[0]).unwrap() else {
         panic!()
     };
-    let octets = confirm.emit();
+    let octets = LlcMessage::ConfirmLink(confirm).emit_short(SmcVersion::V1);
     assert_eq!((octets[0], octets[1], octets[35]), (1, 44, 0));
-    let Ok(LlcMessage::ConfirmLink(read)) = LlcMessage::parse(&with(&octets, 35, 9)) else {
+    let Ok(LlcMessage::ConfirmLink(read)) =
+        LlcMessage::parse(&with(&octets, 35, 9), SmcVersion::V1)
+    else {
         panic!()
     };
     assert_eq!(read.max_connections, 0);
     assert_eq!(
-        LlcMessageV2::parse(&octets),
+        parse(&octets),
         Err(LlcParseError::UnknownMandatory { kind: 1 })
     );
     assert_eq!(
-        LlcMessage::parse(&made()[0][..44]),
+        LlcMessage::parse(&made()[0][..44], SmcVersion::V1),
         Err(LlcParseError::UnknownMandatory { kind: 0x21 })
     );
 }
@@ -358,11 +366,11 @@ fn rtoken() -> impl Strategy<Value = RToken> {
 
 type Ends = (bool, [u8; 6], [u8; 16], u32, u8);
 
-fn common() -> impl Strategy<Value = LlcMessageV2<'static>> {
+fn common() -> impl Strategy<Value = LlcMessage<'static>> {
     let others = many((any::<u8>(), rtoken()), 0..=2);
     prop_oneof![
         any::<(Ends, u8, u32, u8, u8)>().prop_map(|(end, flags, uid, links, connections)| {
-            LlcMessageV2::ConfirmLink(ConfirmLink {
+            LlcMessage::ConfirmLink(ConfirmLink {
                 reply: end.0,
                 flags: ConfirmLinkFlags::from_bits_truncate(flags),
                 mac: Mac(end.1),
@@ -375,7 +383,7 @@ fn common() -> impl Strategy<Value = LlcMessageV2<'static>> {
             })
         }),
         any::<(bool, u8, u8, u32)>().prop_map(|(reply, flags, link, reason)| {
-            LlcMessageV2::DeleteLink(DeleteLink {
+            LlcMessage::DeleteLink(DeleteLink {
                 reply,
                 flags: DeleteLinkFlags::from_bits_truncate(flags),
                 link: LinkNumber(link),
@@ -383,9 +391,9 @@ fn common() -> impl Strategy<Value = LlcMessageV2<'static>> {
             })
         }),
         any::<(bool, [u8; 16])>()
-            .prop_map(|(reply, user_data)| LlcMessageV2::TestLink(TestLink { reply, user_data })),
+            .prop_map(|(reply, user_data)| LlcMessage::TestLink(TestLink { reply, user_data })),
         (any::<(bool, u8)>(), rtoken(), others).prop_map(|(n, rtoken, others)| {
-            LlcMessageV2::ConfirmRkey(ConfirmRkey {
+            LlcMessage::ConfirmRkey(ConfirmRkey {
                 reply: n.0,
                 flags: RkeyFlags::from_bits_truncate(n.1),
                 rtoken,
@@ -402,11 +410,11 @@ fn common() -> impl Strategy<Value = LlcMessageV2<'static>> {
     ]
 }
 
-fn check(message: &LlcMessageV2<'_>) {
+fn check(message: &LlcMessage<'_>) {
     let octets = emit(message);
     assert_eq!(octets[1..3], (octets.len() as u16).to_be_bytes());
-    assert_eq!(LlcMessageV2::parse(&octets).as_ref(), Ok(message));
-    let line = format!("{message}");
+    assert_eq!(parse(&octets).as_ref(), Ok(message));
+    let line = format!("{}", message.display(V2));
     assert!(line.starts_with("LLC v2 ") && !line.contains('\n'));
 }
 
@@ -426,17 +434,15 @@ proptest! {
             .into_iter()
             .map(|(reference, new)| RTokenPair { reference: RKey(reference), new })
             .collect();
-        check(&LlcMessageV2::AddLink(AddLinkV2 {
-            link: AddLink {
-                reply: end.0,
-                rejection: rejected.then_some(AddLinkRejectReason::UNSPECIFIED),
-                mac: Mac(end.1),
-                gid: Gid(end.2),
-                qpn: Qpn::new(end.3),
-                link: LinkNumber(end.4),
-                mtu: Mtu::from_code(mtu),
-                psn: Psn::new(psn),
-            },
+        check(&LlcMessage::AddLink(AddLink {
+            reply: end.0,
+            rejection: rejected.then_some(AddLinkRejectReason::UNSPECIFIED),
+            mac: Mac(end.1),
+            gid: Gid(end.2),
+            qpn: Qpn::new(end.3),
+            link: LinkNumber(end.4),
+            mtu: Mtu::from_code(mtu),
+            psn: Psn::new(psn),
             extension: extension.map(|(direct, gid)| AddLinkExtension {
                 direct,
                 target_gid: Gid(gid),
@@ -451,13 +457,13 @@ proptest! {
         keys in many(any::<u32>().prop_map(RKey), 1..=255),
         gids in many(any::<[u8; 16]>().prop_map(Gid), 0..=255),
     ) {
-        check(&LlcMessageV2::DeleteRkey(DeleteRkeyV2 {
+        check(&LlcMessage::DeleteRkey(DeleteRkey {
             reply,
             flags: if negative { RkeyFlags::NEGATIVE } else { RkeyFlags::empty() },
             unknown,
             rkeys: keys.as_slice().into(),
         }));
-        check(&LlcMessageV2::RequestAddLink(RequestAddLink {
+        check(&LlcMessage::RequestAddLink(RequestAddLink {
             reply,
             rejected: negative,
             gids: gids.as_slice().into(),
@@ -470,7 +476,7 @@ proptest! {
         kind in prop::option::of(0x20..0x2au8),
     ) {
         octets[0] = kind.unwrap_or(octets[0]);
-        match LlcMessageV2::parse(&octets) {
+        match parse(&octets) {
             Ok(message) => check(&message),
             Err(error) => {
                 let line = format!("{error}");
