@@ -186,7 +186,7 @@ impl Host {
             }
             peer.place(from, write.source, turn.rkey, write.address);
         }
-        self.send(peer, now, turn.link, turn.wr_id, &turn.payload);
+        self.send(peer, now, turn.link, turn.wr_id, &turn.payload());
     }
 
     /// A SEND arrives at the peer, and completes.

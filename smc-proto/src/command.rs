@@ -9,7 +9,8 @@ pub use ism::{ISM_VLAN_V2, IsmCommand, Signal};
 pub use crate::renamed::DataTurn;
 
 use crate::id::{BufferId, ConnId, DeviceId, Idx, LinkId, WrId};
-use crate::wire::types::{Gid, Mac, Mtu, Psn, Qpn, RKey};
+use crate::wire::cdc::{CDC_LENGTH, Cdc, ConnectionFlags, ProducerFlags};
+use crate::wire::types::{AlertToken, Cursor, Gid, Mac, Mtu, Psn, Qpn, RKey};
 
 /// Work for an RNIC, in the order it must be executed.
 ///
@@ -190,8 +191,8 @@ pub struct DataTransmit {
     pub writes: [DataWrite; 2],
     /// Number of the SEND on its link.
     pub wr_id: WrId,
-    /// The message to send.
-    pub payload: [u8; 44],
+    /// The message to send, which [`payload`](Self::payload) has as bytes.
+    pub cdc: Cdc,
 }
 
 impl DataTransmit {
@@ -213,8 +214,22 @@ impl DataTransmit {
         rkey: RKey(0),
         writes: [DataWrite::NONE; 2],
         wr_id: WrId(0),
-        payload: [0; 44],
+        cdc: Cdc {
+            sequence: 0,
+            alert_token: AlertToken(0),
+            producer: Cursor { wrap: 0, count: 0 },
+            consumer: Cursor { wrap: 0, count: 0 },
+            producer_flags: ProducerFlags::empty(),
+            connection_flags: ConnectionFlags::empty(),
+        },
     };
+
+    /// The bytes of the SEND.
+    #[inline]
+    #[must_use]
+    pub fn payload(&self) -> [u8; CDC_LENGTH] {
+        self.cdc.emit()
+    }
 }
 
 /// One RDMA WRITE of a [`DataTransmit`].

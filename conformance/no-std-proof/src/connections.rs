@@ -205,10 +205,8 @@ fn work(sink: &mut Sink, cfg: &ConnectionConfig, now: Instant, side: &mut Side) 
             return;
         };
         sink.value(&next, &next);
-        if let Ok(cdc) = Cdc::parse(&turn.payload) {
-            keep(cdc.is_plain());
-            *free = Some((cdc, next.record));
-        }
+        keep(turn.cdc.is_plain());
+        *free = Some((turn.cdc, next.record));
     }
 }
 

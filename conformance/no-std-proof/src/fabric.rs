@@ -237,7 +237,7 @@ impl Pair {
         let command = RdmaCommand::Send {
             link: turn.link,
             wr_id: turn.wr_id,
-            payload: turn.payload,
+            payload: turn.payload(),
         };
         self.execute(side, &command)
     }

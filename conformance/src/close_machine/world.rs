@@ -93,7 +93,7 @@ impl World {
         let mut turn = DataTransmit::EMPTY;
         let sent = side.connection.next_transmit(NOW, &CONFIG, 0, &mut turn);
         let sent = sent.ok_or("a connection that wanted a turn sends nothing")?;
-        let cdc = Cdc::parse(&turn.payload).map_err(|error| format!("{error}"))?;
+        let cdc = turn.cdc;
         let posted = Posted {
             cdc,
             record: sent.record,

@@ -216,7 +216,7 @@ impl World {
             let (offset, bytes) = (write.address as usize, pieces.copied().collect());
             self.link.push_back(Item::Write { offset, bytes });
         }
-        let cdc = Cdc::parse(&turn.payload).map_err(|error| error.to_string())?;
+        let cdc = turn.cdc;
         self.engine_app.published = self
             .engine_app
             .published

@@ -129,7 +129,7 @@ pub enum Content {
 }
 
 /// An LLC message of either version. As it borrows its lists, it is kept as bytes.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Llc(Vec<u8>);
 
 impl Llc {
@@ -156,6 +156,12 @@ impl Llc {
     #[allow(clippy::expect_used, reason = "the octets were read before")]
     pub fn message(&self) -> LlcMessage<'_> {
         LlcMessage::parse(&self.0, self.version()).expect("read before")
+    }
+}
+
+impl fmt::Debug for Llc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.message(), f)
     }
 }
 

@@ -92,7 +92,7 @@ impl Connection {
         //= CDC-028
         //= FLOW-019
         self.rx.published = self.rx.consumed.total;
-        let cdc = Cdc {
+        transmit.cdc = Cdc {
             sequence: record.sequence,
             alert_token: self.tx.alert_token_peer,
             producer: self.tx.written.cursor,
@@ -100,7 +100,6 @@ impl Connection {
             producer_flags,
             connection_flags: ConnectionFlags::empty(),
         };
-        transmit.payload = cdc.emit();
         debug_assert!(self.is_settled());
         Some(Sent {
             record,

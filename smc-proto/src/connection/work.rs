@@ -82,7 +82,7 @@ impl Connection {
             || (self.may_write() && self.tx.can_write(self.is_flushing()))
     }
 
-    /// Puts the next transmit into `writes` and `payload` of `transmit`, or returns `None` if
+    /// Puts the next transmit into `writes` and `cdc` of `transmit`, or returns `None` if
     /// there is nothing to send: up to two writes into the peer's element, which is at
     /// `address`, without immediate data (CDC-024) and without completion, and
     /// behind them a CDC message with completion. All of it has to be sent, in this
@@ -119,7 +119,7 @@ impl Connection {
             transmit.writes = [DataWrite::NONE; 2];
         }
         let (cdc, record) = self.notification(now, cfg, bytes);
-        transmit.payload = cdc.emit();
+        transmit.cdc = cdc;
         let blocked = cdc.producer_flags.contains(ProducerFlags::WRITER_BLOCKED);
         Some(Sent {
             record,
@@ -214,7 +214,7 @@ impl Connection {
             connection_flags: self.close.flags,
         };
         transmit.writes = [DataWrite::NONE; 2];
-        transmit.payload = cdc.emit();
+        transmit.cdc = cdc;
         Sent {
             record,
             bytes: 0,

@@ -162,16 +162,15 @@ impl Buffer {
         self.agreement != Agreement::None
     }
 
-    /// Notes a control command as in flight; `link` is the one it names, if any.
+    /// Notes a control command for an RNIC as in flight; `link` is the one it names, if any.
     pub(crate) fn start_control(
         &mut self,
         wanted: Control,
         buffer: BufferId,
         link: LinkId,
         eye_catcher: bool,
-    ) -> RdmaCommand {
-        self.pending = Some(wanted);
-        match wanted {
+    ) -> Option<RdmaCommand> {
+        let command = match wanted {
             Control::Alloc => RdmaCommand::AllocBuffer {
                 buffer,
                 kind: self.kind,
@@ -193,7 +192,11 @@ impl Buffer {
             },
             Control::Deregister(_) => RdmaCommand::DeregisterBuffer { buffer, link },
             Control::Free => RdmaCommand::FreeBuffer { buffer },
-        }
+            // Commands for an ISM device.
+            Control::Attach | Control::Detach => return None,
+        };
+        self.pending = Some(wanted);
+        Some(command)
     }
 
     /// Notes a control command of SMC-D as in flight.
@@ -346,6 +349,10 @@ pub(crate) enum Control {
     Clear(u8),
     /// On the link at this position.
     Deregister(u8),
+    /// Binds a send buffer to a DMB of the peer.
+    Attach,
+    /// Undoes that.
+    Detach,
     Free,
 }
 

@@ -55,7 +55,7 @@ impl Groups<'_> {
         let command = self
             .buffers
             .at_mut(index)?
-            .start_control(wanted, id, link_id, eye_catcher);
+            .start_control(wanted, id, link_id, eye_catcher)?;
         if let RdmaCommand::RegisterBuffer { .. } = command
             && let Some(l) = self.data.links.at_mut(link)
         {
@@ -258,7 +258,7 @@ impl DataPath<'_> {
         transmit.wr_id = WrId(number);
         state.ready.remove(&mut self.connections, index);
         let goes_on = state.goes_on(index);
-        self.trace_sent(index, seen, &transmit.payload);
+        self.trace_sent(index, seen, &transmit.cdc);
         if !settled {
             *deferred = self.after_connection(index);
         }

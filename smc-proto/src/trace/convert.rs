@@ -93,9 +93,9 @@ impl From<Control> for BufferStep {
     fn from(control: Control) -> Self {
         match control {
             Control::Alloc => Self::Allocate,
-            Control::Register(_) => Self::Register,
+            Control::Register(_) | Control::Attach => Self::Register,
             Control::Clear(_) => Self::Clear,
-            Control::Deregister(_) => Self::Deregister,
+            Control::Deregister(_) | Control::Detach => Self::Deregister,
             Control::Free => Self::Free,
         }
     }

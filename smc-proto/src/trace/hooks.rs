@@ -10,7 +10,7 @@ use crate::id::{BufferIdx, ConnId, ConnIdx, GroupIdx, LinkIdx};
 use crate::link_group::{Groups, LinkState, QpState};
 use crate::slots::Pool;
 use crate::time::Instant;
-use crate::wire::cdc::{Cdc, CdcOctets};
+use crate::wire::cdc::Cdc;
 
 impl DataPath<'_> {
     /// An event of the endpoint itself, or of an object whose handle is known.
@@ -47,12 +47,10 @@ impl DataPath<'_> {
 
     /// The message of a transmit, behind what it says of bytes.
     #[inline(always)]
-    pub(crate) fn trace_sent(&mut self, conn: ConnIdx, seen: Seen, payload: &[u8]) {
+    pub(crate) fn trace_sent(&mut self, conn: ConnIdx, seen: Seen, cdc: &Cdc) {
         if self.tap.is_on() {
             self.compare(conn, seen);
-            if let Ok(cdc) = CdcOctets::of(payload) {
-                self.trace_conn(conn, || sent(&cdc.read()));
-            }
+            self.trace_conn(conn, || sent(cdc));
         }
     }
 

@@ -45,9 +45,10 @@ impl<R: Rnic> Binding<R> {
             rkey: transmit.rkey,
             write,
         };
+        let payload = transmit.payload();
         let send = Request::Send {
             wr_id: transmit.wr_id,
-            payload: &transmit.payload,
+            payload: &payload,
         };
         match (first.is_empty(), second.is_empty()) {
             (true, _) => self.post(transmit.link, &[send]),

@@ -71,7 +71,7 @@ pub(super) fn take_transmit(
         blocked,
     } = sent?;
     // Over the wire.
-    let cdc = Cdc::parse(&transmit.payload).expect("our own message");
+    let cdc = transmit.cdc;
     assert_eq!(
         blocked,
         cdc.producer_flags.contains(ProducerFlags::WRITER_BLOCKED)

@@ -16,7 +16,7 @@ use std::vec::Vec;
 const HEAD: u32 = CDC_ISM_LENGTH as u32;
 
 /// A turn that was begun: writes to do, then the message.
-type Open = (VecDeque<DataWrite>, [u8; 44], NotifyRecord);
+type Open = (VecDeque<DataWrite>, Cdc, NotifyRecord);
 
 struct Side {
     conn: Connection,
@@ -122,9 +122,9 @@ impl Pair {
                 };
                 let mut writes: VecDeque<_> = transmit.writes.into();
                 writes.retain(|write| !write.is_empty() && !self.sides[side].attached);
-                self.sides[side].open = Some((writes, transmit.payload, sent.record));
+                self.sides[side].open = Some((writes, transmit.cdc, sent.record));
             }
-            let Some((writes, payload, record)) = &mut self.sides[side].open else {
+            let Some((writes, cdc, record)) = &mut self.sides[side].open else {
                 return step;
             };
             if let Some(write) = writes.pop_front() {
@@ -139,9 +139,8 @@ impl Pair {
                 self.sides[1 - side].dmb[at..at + bytes.len()].copy_from_slice(&bytes);
                 continue;
             }
-            let (payload, record) = (*payload, *record);
+            let (cdc, record) = (*cdc, *record);
             self.sides[side].open = None;
-            let cdc = Cdc::parse(&payload).expect("our own message");
             let head = CdcIsm::from(cdc).emit(Endianness::NATIVE);
             self.sides[1 - side].dmb[..CDC_ISM_LENGTH].copy_from_slice(&head);
             self.sides[1 - side].signalled = true;

@@ -95,7 +95,7 @@ impl Groups<'_> {
     /// A control command of a buffer failed.
     pub(super) fn on_buffer_refused(&mut self, buffer: BufferId) -> Option<UselessBuffer> {
         let index = self.live_buffer(buffer)?;
-        let b = self.buffers.at_mut(index)?;
+        let b = self.buffers.at_mut(index).filter(|b| b.ism.is_none())?;
         let refused = b.take_refused()?;
         let (group, waiter) = (b.group, b.waiter);
         self.trace_buffer(index, || TraceEvent::BufferRefused {
@@ -130,6 +130,8 @@ impl Groups<'_> {
                 self.schedule_buffer(index);
                 return None;
             }
+            // Never asked of an RNIC.
+            Control::Attach | Control::Detach => {}
             Control::Free => {
                 self.remove_buffer(index);
                 return None;

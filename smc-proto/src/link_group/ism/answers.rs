@@ -177,7 +177,7 @@ impl Groups<'_> {
     }
 
     fn on_attached(&mut self, buffer: BufferId) {
-        let Some(index) = self.under_control(buffer, Control::Register(0)) else {
+        let Some(index) = self.under_control(buffer, Control::Attach) else {
             return;
         };
         let Some(b) = self.buffers.at_mut(index) else {
@@ -193,7 +193,7 @@ impl Groups<'_> {
     }
 
     fn on_detached(&mut self, buffer: BufferId) {
-        if let Some(index) = self.under_control(buffer, Control::Deregister(0)) {
+        if let Some(index) = self.under_control(buffer, Control::Detach) {
             self.detached(index);
         }
     }
@@ -250,8 +250,10 @@ impl Groups<'_> {
             }
             // What cannot be undone counts as undone.
             Control::Free => self.remove_buffer(index),
-            Control::Deregister(_) => self.detached(index),
-            Control::Alloc | Control::Register(_) => {
+            Control::Detach => self.detached(index),
+            // Never asked of an ISM device.
+            Control::Register(_) | Control::Deregister(_) => {}
+            Control::Alloc | Control::Attach => {
                 if b.memory == Memory::Absent {
                     b.memory = Memory::Gone;
                 }

@@ -133,12 +133,12 @@ impl Buffer {
             };
         };
         match self.memory {
-            _ if attached => (target.is_none() || unused).then_some(Control::Deregister(0)),
+            _ if attached => (target.is_none() || unused).then_some(Control::Detach),
             Memory::Gone => None,
-            Memory::Absent if mapped => (open && target.is_some()).then_some(Control::Register(0)),
+            Memory::Absent if mapped => (open && target.is_some()).then_some(Control::Attach),
             Memory::Absent => open.then_some(Control::Alloc),
             Memory::Present if self.retired => unused.then_some(Control::Free),
-            Memory::Present => (open && target.is_some()).then_some(Control::Register(0)),
+            Memory::Present => (open && target.is_some()).then_some(Control::Attach),
         }
     }
 }
@@ -169,7 +169,7 @@ impl Groups<'_> {
                     mapped,
                     ..
                 },
-                Control::Register(_),
+                Control::Attach,
             ) => IsmCommand::AttachDmb {
                 buffer,
                 peer: ism_peer?.peer,
@@ -177,7 +177,7 @@ impl Groups<'_> {
                 length: target.length,
                 map: mapped,
             },
-            (IsmBuffer::Source { finished, .. }, Control::Deregister(_)) => {
+            (IsmBuffer::Source { finished, .. }, Control::Detach) => {
                 //= D-061
                 IsmCommand::DetachDmb {
                     buffer,

@@ -2,13 +2,11 @@
 
 use super::super::{QpState, SendKind};
 use super::{Lower, ism_slot};
-use crate::command::{IsmCommand, RdmaCommand};
+use crate::command::{IsmCommand, RdmaCommand, Signal};
 use crate::config::MAX_DEVICES;
 use crate::connection::Connection;
 use crate::id::{DeviceId, LinkIdx};
 use crate::link_group::Groups;
-use crate::wire::cdc::Cdc;
-use crate::wire::cdc_ism::{CdcIsm, Endianness};
 
 impl Groups<'_> {
     /// The next command for an ISM device, derived from the state of its groups and
@@ -80,7 +78,7 @@ impl Groups<'_> {
                 offset: address as u32,
             });
         }
-        let (buffer, payload, goes_on) = (open.buffer(), open.payload(), open.goes_on);
+        let (buffer, cdc, goes_on) = (open.buffer(), open.cdc().into(), open.goes_on);
         state.transmit = None;
         let sent = state.in_flight.pop();
         let wanted = state.wants_device();
@@ -101,11 +99,6 @@ impl Groups<'_> {
             });
             self.release(index);
         }
-        let cdc = Cdc::parse(&payload).ok()?;
-        Some(IsmCommand::Signal {
-            conn,
-            buffer,
-            cdc: CdcIsm::from(cdc).emit(Endianness::NATIVE),
-        })
+        Some(Signal { conn, buffer, cdc }.into())
     }
 }

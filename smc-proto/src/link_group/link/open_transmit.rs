@@ -56,25 +56,22 @@ impl OpenTransmit {
     }
 
     /// The message that ends it.
-    pub(crate) const fn payload(&self) -> [u8; 44] {
-        self.transmit.payload
+    pub(crate) const fn cdc(&self) -> Cdc {
+        self.transmit.cdc
     }
 
     /// Lets the message say that its connection is aborted.
     pub(crate) fn abort(&mut self) {
-        if let Ok(mut cdc) = Cdc::parse(&self.transmit.payload) {
-            cdc.connection_flags |= ConnectionFlags::ABNORMAL_CLOSE;
-            self.transmit.payload = cdc.emit();
-        }
+        self.transmit.cdc.connection_flags |= ConnectionFlags::ABNORMAL_CLOSE;
     }
 
     /// What ends it.
-    pub(crate) const fn send(&self) -> RdmaCommand {
+    pub(crate) fn send(&self) -> RdmaCommand {
         //= CDC-002
         RdmaCommand::Send {
             link: self.transmit.link,
             wr_id: self.transmit.wr_id,
-            payload: self.transmit.payload,
+            payload: self.transmit.payload(),
         }
     }
 
@@ -82,10 +79,9 @@ impl OpenTransmit {
     /// connection.
     pub(crate) fn fingerprint<H: Hasher>(&self, hasher: &mut H) {
         (self.transmit.conn.index, self.past, self.goes_on).hash(hasher);
-        if let Ok(cdc) = Cdc::parse(&self.transmit.payload) {
-            (cdc.producer.count, cdc.consumer.count).hash(hasher);
-            (cdc.producer_flags, cdc.connection_flags).hash(hasher);
-        }
+        let cdc = self.transmit.cdc;
+        (cdc.producer.count, cdc.consumer.count).hash(hasher);
+        (cdc.producer_flags, cdc.connection_flags).hash(hasher);
         for write in self.transmit.writes {
             (write.address, write.len()).hash(hasher);
         }

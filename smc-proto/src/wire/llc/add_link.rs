@@ -121,9 +121,8 @@ impl fmt::Display for AddLink<'_> {
             self.mtu,
             self.psn
         )?;
-        match self.rejection {
-            Some(reason) => write!(f, " rejected {reason}")?,
-            None => {}
+        if let Some(reason) = self.rejection {
+            write!(f, " rejected {reason}")?;
         }
         match &self.extension {
             Some(extension) => write!(
