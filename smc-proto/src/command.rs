@@ -8,6 +8,7 @@ pub use ism::{ISM_VLAN_V2, IsmCommand, Signal};
 #[allow(deprecated)]
 pub use crate::renamed::DataTurn;
 
+use crate::connection::{Spans, segments};
 use crate::id::{BufferId, ConnId, DeviceId, Idx, LinkId, WrId};
 use crate::wire::cdc::{CDC_LENGTH, Cdc, ConnectionFlags, ProducerFlags};
 use crate::wire::types::{AlertToken, Cursor, Gid, Mac, Mtu, Psn, Qpn, RKey};
@@ -303,6 +304,16 @@ pub struct BufferSpans {
 }
 
 impl BufferSpans {
+    /// Free space of a send buffer.
+    #[inline(always)]
+    pub(crate) fn of_send_buffer(buffer: BufferId, space: Spans) -> Self {
+        Self {
+            buffer,
+            segments: segments(space, 0),
+            eye_catcher_at: None,
+        }
+    }
+
     /// Bytes in both pieces.
     #[must_use]
     pub const fn len(&self) -> u32 {

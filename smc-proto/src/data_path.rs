@@ -1,14 +1,20 @@
 //! The data path: two tables, and nothing that is rare.
 //!
-//! Everything bytes of a connection need on their way (committed, written,
-//! announced, received, consumed) is here and in the methods that `link_group/`
-//! adds. What follows from them once in a connection's life needs [`Groups`] or the whole
+//! Everything bytes of a connection need on their way is here: they are committed and
+//! consumed ([`application`]), written and announced ([`transmit`]), received ([`receive`])
+//! and completed ([`completion`]); [`fast`] does the same for connections with nothing else
+//! to do. What follows from them once in a connection's life needs [`Groups`] or the whole
 //! [`Engine`] and is handed to them as [`Deferred`].
 
+mod application;
+mod completion;
 mod fast;
+mod receive;
+mod transmit;
 
-use crate::command::{BufferSpans, TcpCommand};
-use crate::connection::{ApiMisuse, segments};
+pub(crate) use receive::Follows;
+
+use crate::command::TcpCommand;
 use crate::connection_record::{ConnectionRecord, Pending, Phase};
 use crate::core::Core;
 #[cfg(doc)]
@@ -94,83 +100,6 @@ impl DataPath<'_> {
     pub(crate) fn parts(&mut self) -> Parts<'_> {
         let (connections, links) = (self.connections.reborrow(), self.links.reborrow());
         (self.core, connections, links, self.tap.reborrow())
-    }
-
-    // ---- the application's side ------------------------------------------
-
-    /// Sends what `fill` puts into free space of the send buffer: there is work for
-    /// the link, or the link will find that it is held back.
-    #[inline(always)]
-    pub(crate) fn write(
-        &mut self,
-        index: ConnIdx,
-        fill: impl FnOnce(&BufferSpans) -> u32,
-    ) -> Result<u32, ApiMisuse> {
-        let Some(record) = member(&mut self.connections, index) else {
-            return Err(ApiMisuse::SendClosed);
-        };
-        let (link, buffer) = (record.link, record.send_buffer_id());
-        let Some(connection) = record.connection.as_mut() else {
-            return Err(ApiMisuse::SendClosed);
-        };
-        let seen = self.tap.look(connection);
-        let written = connection.write(self.core.now, &self.core.config.connection, |space| {
-            fill(&BufferSpans {
-                buffer,
-                segments: segments(space, 0),
-                eye_catcher_at: None,
-            })
-        })?;
-        let moved = connection.moved_deadline();
-        self.compare(index, seen);
-        self.after_write(link, index, moved, written);
-        Ok(written)
-    }
-
-    /// What follows from a write of so many bytes, after which the connection has this
-    /// deadline, if it has another one than before.
-    #[inline(always)]
-    pub(crate) fn after_write(
-        &mut self,
-        link: LinkIdx,
-        index: ConnIdx,
-        moved: Option<Option<Instant>>,
-        written: u32,
-    ) {
-        if let Some(deadline) = moved {
-            self.set_conn_deadline(index, deadline);
-        }
-        if written > 0 {
-            self.queue_on_link(link, index);
-        }
-    }
-
-    /// Frees what `take` has read: at most a CDC message follows from that.
-    #[inline(always)]
-    pub(crate) fn read(
-        &mut self,
-        index: ConnIdx,
-        take: impl FnOnce(&BufferSpans) -> u32,
-    ) -> Result<ReadOutcome, ApiMisuse> {
-        let Some(record) = member(&mut self.connections, index) else {
-            return Err(ApiMisuse::Closed);
-        };
-        let (link, element) = (record.link, record.rmb);
-        let Some(connection) = record.connection.as_mut() else {
-            return Err(ApiMisuse::Closed);
-        };
-        let eye_catcher = self.core.has_eye_catcher(connection.receive_ring());
-        let seen = self.tap.look(connection);
-        let bytes = connection.read(
-            #[inline(always)]
-            |bytes| take(&element.spans(bytes, eye_catcher)),
-        )?;
-        let follows = connection.has_work_of_reading();
-        self.compare(index, seen);
-        if follows {
-            self.queue_on_link(link, index);
-        }
-        Ok(ReadOutcome { bytes, follows })
     }
 
     // ---- handles ----------------------------------------------------------
@@ -338,17 +267,6 @@ impl DataPath<'_> {
         behind.lead(&mut self.connections);
         Some(event)
     }
-}
-
-/// A connection that has buffers.
-#[inline(always)]
-fn member<'a>(
-    connections: &'a mut Pool<'_, ConnectionRecord>,
-    index: ConnIdx,
-) -> Option<&'a mut ConnectionRecord> {
-    connections
-        .at_mut(index)
-        .filter(|record| record.group.is_some())
 }
 
 #[inline(never)]

@@ -69,8 +69,7 @@ mod work;
 pub(crate) use completions::UselessBuffer;
 pub(crate) use context::Groups;
 pub(crate) use ism::{
-    Answer, Follows, GroupKind, IsmBuffer, IsmFollowUp, IsmPeer, PeerDmb, ism_slot, owner_of,
-    same_device,
+    Answer, GroupKind, IsmBuffer, IsmFollowUp, IsmPeer, PeerDmb, ism_slot, owner_of, same_device,
 };
 pub(crate) use matching::{peer_bucket, qpn_bucket};
 

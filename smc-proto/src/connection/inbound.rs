@@ -8,44 +8,18 @@ use super::notices::{CdcOutcome, CloseCause, Notices};
 use crate::config::ConnectionConfig;
 use crate::planted::PlantedBug;
 use crate::time::Instant;
-use crate::wire::cdc::{Cdc, CdcOctets, ConnectionFlags, ProducerFlags};
+use crate::wire::cdc::{Cdc, ConnectionFlags, ProducerFlags};
 
 impl Connection {
     /// A CDC message for this connection arrived, on whichever link (CDC-032).
     /// The alert token was checked by the engine.
+    #[inline]
     pub fn on_cdc(&mut self, now: Instant, cfg: &ConnectionConfig, cdc: &Cdc) -> CdcOutcome {
         if let Some((producer, consumer)) = self.fast_steps(cdc) {
             self.apply_fast_noting(now, cfg, cdc, producer, consumer);
             return CdcOutcome::Applied;
         }
         self.on_general_cdc(now, cfg, cdc)
-    }
-
-    /// [`Connection::on_cdc`] for the data path: a message for the fast path is read in
-    /// place and not copied.
-    #[inline(always)]
-    pub(crate) fn on_cdc_bytes(
-        &mut self,
-        now: Instant,
-        cfg: &ConnectionConfig,
-        bytes: CdcOctets<'_>,
-    ) -> CdcOutcome {
-        let cdc = bytes.read();
-        if let Some((producer, consumer)) = self.fast_steps(&cdc) {
-            self.apply_fast_noting(now, cfg, &cdc, producer, consumer);
-            return CdcOutcome::Applied;
-        }
-        self.on_general_cdc_bytes(now, cfg, bytes)
-    }
-
-    #[inline(never)]
-    fn on_general_cdc_bytes(
-        &mut self,
-        now: Instant,
-        cfg: &ConnectionConfig,
-        bytes: CdcOctets<'_>,
-    ) -> CdcOutcome {
-        self.on_general_cdc(now, cfg, &bytes.read())
     }
 
     /// Returns the bytes by which both cursors move if the message is one for the fast

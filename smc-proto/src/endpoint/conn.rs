@@ -4,7 +4,7 @@ use core::fmt;
 
 use crate::command::{BufferSpans, Segment};
 use crate::config::Config;
-use crate::connection::{ApiMisuse, CloseState, Connection, Progress, Shutdown, segments};
+use crate::connection::{ApiMisuse, CloseState, Connection, Progress, Shutdown};
 use crate::connection_record::{ConnectionRecord, Phase};
 use crate::engine::Engine;
 use crate::event::CloseReason;
@@ -33,11 +33,7 @@ impl ConnMut<'_> {
     pub fn send_space(&self) -> Option<BufferSpans> {
         let record = self.member()?;
         let spans = record.connection.as_ref()?.send_space();
-        Some(BufferSpans {
-            buffer: record.send_buffer_id(),
-            segments: segments(spans, 0),
-            eye_catcher_at: None,
-        })
+        Some(BufferSpans::of_send_buffer(record.send_buffer_id(), spans))
     }
 
     /// Sends the next `len` bytes, which were put into [`ConnMut::send_space`].

@@ -3,9 +3,9 @@
 use super::{Endpoint, TcpEvent};
 use crate::completion::{IsmCompletion, RdmaCompletion};
 use crate::connection_record::Pending;
-use crate::data_path::{DataPath, Deferred};
+use crate::data_path::{DataPath, Deferred, Follows};
 use crate::id::{BufferId, ConnId, ConnIdx, LinkId, WrId};
-use crate::link_group::{Follows, owner_of};
+use crate::link_group::owner_of;
 use crate::path::PathEvent;
 use crate::rendezvous::{ClcError, ClcProgress};
 use crate::storage::{Storage, for_call};

@@ -16,7 +16,7 @@ use core::fmt;
 use super::Endpoint;
 use crate::command::{BufferSpans, Signal};
 use crate::config::ConnectionConfig;
-use crate::connection::{ApiMisuse, Connection, FatalCause, segments};
+use crate::connection::{ApiMisuse, Connection, FatalCause};
 use crate::connection_record::{ConnectionRecord, Element, Lending, Phase};
 use crate::data_path::Deferred;
 use crate::id::{BufferId, ConnId};
@@ -121,14 +121,7 @@ impl LentConnection {
             self.now,
             &self.config,
             #[inline(always)]
-            |space| {
-                let space = BufferSpans {
-                    buffer,
-                    segments: segments(space, 0),
-                    eye_catcher_at: None,
-                };
-                fill(peer, &space)
-            },
+            |space| fill(peer, &BufferSpans::of_send_buffer(buffer, space)),
         )?;
         if written > 0 {
             self.signal(peer, signal);

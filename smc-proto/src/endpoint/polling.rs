@@ -2,9 +2,9 @@
 
 use super::Endpoint;
 use crate::completion::IsmCompletion;
-use crate::data_path::{DataPath, Deferred};
+use crate::data_path::{DataPath, Deferred, Follows};
 use crate::id::{BufferId, ConnId};
-use crate::link_group::{Follows, owner_of};
+use crate::link_group::owner_of;
 use crate::storage::{Storage, for_call};
 use crate::time::Instant;
 use crate::trace::Tap;

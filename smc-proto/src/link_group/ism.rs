@@ -15,14 +15,12 @@
 mod answers;
 mod buffers;
 mod events;
-mod fast;
 mod matching;
 mod work;
 
 pub(crate) use answers::IsmFollowUp;
-pub(crate) use buffers::{IsmBuffer, PeerDmb, SPARE_DMB};
+pub(crate) use buffers::{IsmBuffer, PeerDmb, SPARE_DMB, owner_of};
 pub(crate) use events::Answer;
-pub(crate) use fast::{Follows, owner_of};
 
 use crate::config::MAX_DEVICES;
 use crate::id::DeviceId;

@@ -54,25 +54,19 @@ impl DataPath<'_> {
         }
     }
 
-    /// A message received, and before what followed from it.
+    /// A message received, if it is one, and before what followed from it.
     #[inline(always)]
     pub(crate) fn trace_received(
         &mut self,
         conn: ConnIdx,
         seen: Seen,
-        cdc: impl FnOnce() -> Cdc,
+        cdc: Option<Cdc>,
         outcome: CdcOutcome,
     ) {
         if self.tap.is_on() {
-            self.trace_conn(conn, || received(&cdc()));
-            self.trace_foreign(conn, seen, outcome);
-        }
-    }
-
-    /// What is no message at all, and what followed from it.
-    #[inline(always)]
-    pub(crate) fn trace_foreign(&mut self, conn: ConnIdx, seen: Seen, outcome: CdcOutcome) {
-        if self.tap.is_on() {
+            if let Some(cdc) = cdc {
+                self.trace_conn(conn, || received(&cdc));
+            }
             if let Some(event) = judged(outcome) {
                 self.trace_conn(conn, || event);
             }

@@ -4,7 +4,6 @@ use super::super::buffer::{Agreement, Control};
 use super::super::{Buffer, Memory, UselessBuffer};
 use super::{IsmBuffer, same_device};
 use crate::completion::IsmCompletion;
-use crate::connection::CdcOutcome;
 use crate::connection_record::Phase;
 use crate::id::{BufferId, BufferIdx, HandshakeIdx, Idx};
 use crate::link_group::Groups;
@@ -279,7 +278,7 @@ impl Groups<'_> {
             return IsmFollowUp::Nothing;
         };
         let loses = self.data.core.planted(PlantedBug::LoseSignal);
-        let Some(record) = self.data.connections.at_mut(index) else {
+        let Some(record) = self.data.connections.at(index) else {
             return IsmFollowUp::Nothing;
         };
         let head = CdcIsm::parse(bytes, Endianness::NATIVE);
@@ -300,33 +299,21 @@ impl Groups<'_> {
                 Err(_) => IsmFollowUp::Nothing,
             };
         }
-        let Some(connection) = record.connection.as_mut() else {
-            return IsmFollowUp::Nothing;
-        };
-        let (now, config) = (self.data.core.now, &self.data.core.config.connection);
-        let seen = self.data.tap.look(connection);
-        let outcome = match head {
-            Ok(cdc) if loses && !cdc.connection_flags.is_empty() => return IsmFollowUp::Nothing,
-            Ok(cdc) => connection.on_cdc_ism(now, config, &cdc),
-            Err(CdcIsmError::NotWritten) => return IsmFollowUp::Nothing,
-            Err(_) => connection.on_foreign_head(now, config),
-        };
-        let statistics = &mut self.data.core.statistics;
-        match outcome {
-            CdcOutcome::Misbehaved(_) => count(&mut statistics.violations),
-            CdcOutcome::BackwardCursor => {
-                count(&mut statistics.backward_cursors);
-                count(&mut statistics.cdc_received);
-            }
-            _ => count(&mut statistics.cdc_received),
-        }
         match head {
-            Ok(cdc) => self
-                .data
-                .trace_received(index, seen, || cdc.numbered(0), outcome),
-            Err(_) => self.data.trace_foreign(index, seen, outcome),
+            Ok(cdc) if loses && !cdc.connection_flags.is_empty() => return IsmFollowUp::Nothing,
+            Err(CdcIsmError::NotWritten) => return IsmFollowUp::Nothing,
+            _ => {}
         }
-        self.after_connection(index);
+        let deferred = self
+            .data
+            .on_message(index, |connection, now, config| match head {
+                Ok(cdc) => {
+                    let outcome = connection.on_cdc_ism(now, config, &cdc);
+                    (outcome, Some(cdc.numbered(0)))
+                }
+                Err(_) => (connection.on_foreign_head(now, config), None),
+            });
+        self.execute(deferred);
         IsmFollowUp::Nothing
     }
 }

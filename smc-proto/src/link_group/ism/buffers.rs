@@ -6,9 +6,11 @@ use super::super::buffer::{Control, Registrable};
 use super::super::{Buffer, Memory};
 use crate::command::{BufferKind, IsmCommand};
 use crate::connection::{CloseCause, Connection};
+use crate::connection_record::ConnectionRecord;
 use crate::id::{BufferId, BufferIdx, ConnIdx, Idx};
 use crate::link_group::Groups;
 use crate::planted::PlantedBug;
+use crate::slots::Pool;
 use crate::time::Duration;
 use crate::wire::types::DmbToken;
 
@@ -284,6 +286,20 @@ impl Groups<'_> {
 
     /// The connection that has a DMB.
     pub(super) fn owner_of(&self, buffer: BufferId) -> Option<ConnIdx> {
-        super::owner_of(&self.buffers, &self.data.connections, buffer)
+        owner_of(&self.buffers, &self.data.connections, buffer)
     }
+}
+
+/// The connection that receives in a DMB of this side.
+#[inline]
+pub(crate) fn owner_of(
+    buffers: &Pool<'_, Buffer>,
+    connections: &Pool<'_, ConnectionRecord>,
+    buffer: BufferId,
+) -> Option<ConnIdx> {
+    let owned = buffers.live(buffer.index, buffer.generation)?;
+    let Some(IsmBuffer::Dmb { owner, .. }) = owned.ism else {
+        return None;
+    };
+    (connections.at(owner)?.rmb.id() == buffer).then_some(owner)
 }
