@@ -154,12 +154,12 @@ impl RdmaFollower {
 
     /// Takes the queue pairs that a message sent to `receiver` names.
     fn learn_from_llc(&mut self, receiver: QpAddress, content: &Content) {
-        match content {
-            Content::Llc(message) => match message.message() {
-                LlcMessage::AddLink(add) => self.learn_added(&add),
-                LlcMessage::ConfirmLink(confirm) => self.learn_confirmed(receiver, &confirm),
-                _ => {}
-            },
+        let Content::Llc(message) = content else {
+            return;
+        };
+        match message.message() {
+            LlcMessage::AddLink(add) => self.learn_added(&add),
+            LlcMessage::ConfirmLink(confirm) => self.learn_confirmed(receiver, &confirm),
             _ => {}
         }
     }
