@@ -10,7 +10,7 @@ use smc_proto::connection::{
     Shutdown,
 };
 use smc_proto::time::{Duration, Instant};
-use smc_proto::wire::cdc::{Cdc, ConnectionFlags};
+use smc_proto::wire::cdc::ConnectionFlags;
 use smc_proto::wire::types::AlertToken;
 
 use super::side::{Application, Posted, Side};
