@@ -432,7 +432,9 @@ fn messages(input: &mut Input, sink: &mut Sink) {
         let (message, _) = pair::<LlcMessage<'_>>(input, sink);
         for version in [SmcVersion::V1, SmcVersion::V2] {
             sink.octets(&message.emit_short(version));
-            sink.display(&message.display(version));
+            let line = message.display(version);
+            sink.debug(&line);
+            sink.display(&line);
             keep((message.kind(version), message.is_reply()));
         }
         keep(message.to_static());

@@ -355,7 +355,7 @@ impl<'a> LlcMessage<'a> {
 }
 
 /// An LLC message of one version, in one line ([`LlcMessage::display`]).
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct LlcDisplay<'a> {
     message: &'a LlcMessage<'a>,
     version: SmcVersion,
