@@ -106,7 +106,7 @@ pub(crate) const SAME: [(&str, &[(&str, &str)]); 15] = [
         &[
             ("smc.delete.rkey.response", "reply"),
             ("smc.delete.rkey.negative.response", "negative"),
-            ("smc.delete.rkey.error.mask", "unknown"),
+            ("smc.delete.rkey.error.mask", "error_mask"),
         ],
     ),
     ("ConfirmRkeyContinuation", &[]),
