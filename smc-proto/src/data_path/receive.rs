@@ -85,47 +85,40 @@ impl DataPath<'_> {
         conn: ConnIdx,
         apply: impl FnOnce(&mut Connection, Instant, &ConnectionConfig) -> (CdcOutcome, Option<Cdc>),
     ) -> Deferred {
-        self.apply_message(conn, apply);
+        let core = &mut *self.core;
         let Some(record) = self.connections.at_mut(conn) else {
             return Deferred::Nothing;
         };
         let Some(connection) = record.connection.as_mut() else {
             return Deferred::Nothing;
         };
+        let seen = self.tap.look(connection);
+        let (outcome, cdc) = apply(connection, core.now, &core.config.connection);
+        count_outcome(&mut core.statistics, outcome);
         let readable = connection.take_readable();
         let settled = connection.is_settled();
         if readable {
             record.notices |= Pending::READABLE;
-            self.core
-                .connection_events
+            core.connection_events
                 .push_back(&mut self.connections, conn);
         }
+        self.trace_received(conn, seen, cdc, outcome);
         if settled {
             return Deferred::Nothing;
         }
         self.after_connection(conn)
     }
 
-    /// Applies a message to a connection, counts and reports it. What follows from it is left
-    /// to the caller.
-    #[inline(always)]
-    pub(crate) fn apply_message(
-        &mut self,
-        conn: ConnIdx,
-        apply: impl FnOnce(&mut Connection, Instant, &ConnectionConfig) -> (CdcOutcome, Option<Cdc>),
-    ) {
-        let core = &mut *self.core;
-        let Some(connection) = self
-            .connections
-            .at_mut(conn)
-            .and_then(|record| record.connection.as_mut())
-        else {
-            return;
-        };
-        let seen = self.tap.look(connection);
-        let (outcome, cdc) = apply(connection, core.now, &core.config.connection);
-        count_outcome(&mut core.statistics, outcome);
-        self.trace_received(conn, seen, cdc, outcome);
+    /// Applies a message that was kept to its connection; the caller draws the consequences.
+    pub(crate) fn apply_kept(&mut self, conn: ConnIdx, cdc: &Cdc) {
+        let record = self.connections.at_mut(conn);
+        if let Some(connection) = record.and_then(|record| record.connection.as_mut()) {
+            let core = &mut *self.core;
+            let seen = self.tap.look(connection);
+            let outcome = connection.on_cdc(core.now, &core.config.connection, cdc);
+            count_outcome(&mut core.statistics, outcome);
+            self.trace_received(conn, seen, Some(*cdc), outcome);
+        }
     }
 
     /// Receives the message in the DMB of this connection, if the connection is active and

@@ -113,7 +113,7 @@ impl Engine<'_> {
         //= RENDEZVOUS-050
         //= CDC-033
         for cdc in early.iter().flatten() {
-            self.groups.apply_cdc(conn, cdc);
+            self.groups.data.apply_kept(conn, cdc);
         }
         self.groups.after_connection(conn);
         let shutdown = self

@@ -2,19 +2,10 @@
 
 use super::super::SendKind;
 use crate::data_path::Deferred;
-use crate::id::{ConnIdx, Idx, LinkIdx, WrId};
+use crate::id::{Idx, LinkIdx, WrId};
 use crate::link_group::Groups;
-use crate::wire::cdc::Cdc;
 
 impl Groups<'_> {
-    /// Gives a CDC message that was kept to its connection; the caller draws the
-    /// consequences.
-    pub(crate) fn apply_cdc(&mut self, conn: ConnIdx, cdc: &Cdc) {
-        self.data.apply_message(conn, |connection, now, config| {
-            (connection.on_cdc(now, config, cdc), Some(*cdc))
-        });
-    }
-
     /// Does what the data path left of a message received.
     pub(super) fn finish_received(&mut self, deferred: Deferred, payload: &[u8]) {
         match deferred {
