@@ -3,10 +3,11 @@
 //! A library that is preloaded into a program sets a [`Keeper`] before the first stack is opened:
 //! descriptors are then made by it, out of the way of those of the program.
 
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::event::EventfdFlags;
-use rustix::io::Result;
+use rustix::io::{Errno, Result};
 
 use crate::memory::system_calls::Signals;
 use crate::process::Installed;
@@ -34,16 +35,13 @@ pub fn set_keeper(keeper: Keeper) {
 /// Makes a descriptor that lasts, by the keeper if there is one.
 ///
 /// # Errors
-/// Errors of the function; [`rustix::io::Errno::MFILE`] if no descriptor is left.
+/// Errors of the function; [`Errno::MFILE`] if no descriptor is left.
 pub fn keep(make: impl FnOnce() -> Result<OwnedFd>) -> Result<OwnedFd> {
     let Some(keeper) = KEEPER.get() else {
         return make();
     };
     let mut make = Some(make);
-    (keeper.make)(&mut || {
-        make.take()
-            .map_or(Err(rustix::io::Errno::INVAL), |make| make())
-    })
+    (keeper.make)(&mut || make.take().map_or(Err(Errno::INVAL), |make| make()))
 }
 
 /// Makes an eventfd that begins at a count, whose calls do not wait and which exec closes.
@@ -58,6 +56,17 @@ pub fn eventfd(count: u32) -> Result<OwnedFd> {
 /// Makes an eventfd readable; one whose count is full is readable already.
 pub fn raise(eventfd: impl AsFd) {
     let _ = rustix::io::write(eventfd, &1u64.to_ne_bytes());
+}
+
+/// Whether an error says that this process or the system has no descriptor or no memory left.
+#[must_use]
+pub fn is_short_of_room(error: &io::Error) -> bool {
+    let number = error.raw_os_error().map(Errno::from_raw_os_error);
+    error.kind() == io::ErrorKind::OutOfMemory
+        || matches!(
+            number,
+            Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS)
+        )
 }
 
 /// Receives what may have descriptors with it.
@@ -78,7 +87,7 @@ pub(crate) fn receive<T>(receive: impl FnOnce() -> T) -> Option<T> {
 pub fn spawn<T: Send + 'static>(
     thread: std::thread::Builder,
     run: impl FnOnce() -> T + Send + 'static,
-) -> std::io::Result<std::thread::JoinHandle<T>> {
+) -> io::Result<std::thread::JoinHandle<T>> {
     let _blocked = Signals::block();
     thread.spawn(|| {
         if let Some(keeper) = KEEPER.get() {
@@ -98,4 +107,22 @@ pub(crate) fn sleep<T>(sleep: impl FnOnce() -> T) -> T {
     let slept = sleep();
     (keeper.runs)(before);
     slept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_descriptors_and_memory_are_a_shortage_and_no_others() {
+        let of = |errno: Errno| is_short_of_room(&errno.into());
+        for errno in [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOBUFS] {
+            assert!(of(errno), "{errno}");
+        }
+        for errno in [Errno::CONNREFUSED, Errno::INVAL, Errno::TOOMANYREFS] {
+            assert!(!of(errno), "{errno}");
+        }
+        assert!(is_short_of_room(&io::ErrorKind::OutOfMemory.into()));
+        assert!(!is_short_of_room(&io::ErrorKind::QuotaExceeded.into()));
+    }
 }

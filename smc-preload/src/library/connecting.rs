@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use rustix::io::Errno;
 use rustix::net::{SocketType, sockopt};
-use smc_sockets::SmcStream;
+use smc_sockets::{SmcStream, descriptors};
 
 use super::conn::{Conn, Phase, borrowed, set_mode};
 use super::set::Set;
@@ -92,16 +92,14 @@ pub(crate) fn connect(fd: i32, to: SocketAddr) -> Connects {
         Err(error) => {
             restore_mode(fd, nonblocking);
             let has_no_thread = error.kind() == io::ErrorKind::QuotaExceeded;
-            return match errno::of(&error) {
-                error if !has_no_thread && !is_short_of_room(error) => Connects::Done(Err(error)),
-                // Nothing is left to ask with: it connects already, or does not yet.
-                _ => {
-                    stats::plain(NO_ROOM, true);
-                    match nonblocking {
-                        true => Connects::Done(begin_in_kernel(fd, to)),
-                        false => Connects::Kernel,
-                    }
-                }
+            if !has_no_thread && !descriptors::is_short_of_room(&error) {
+                return Connects::Done(Err(errno::of(&error)));
+            }
+            // Nothing is left to ask with: it connects already, or does not yet.
+            stats::plain(NO_ROOM, true);
+            return match nonblocking {
+                true => Connects::Done(begin_in_kernel(fd, to)),
+                false => Connects::Kernel,
             };
         }
     };
@@ -152,14 +150,6 @@ fn kernel(nonblocking: bool) -> Connects {
         true => Connects::Done(Err(Errno::INPROGRESS)),
         false => Connects::Kernel,
     }
-}
-
-/// Whether descriptors or memory are used up.
-fn is_short_of_room(error: Errno) -> bool {
-    matches!(
-        error,
-        Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS
-    )
 }
 
 /// Has the kernel connect a socket that does not block, unless it does so already.

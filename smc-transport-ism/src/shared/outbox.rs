@@ -21,6 +21,7 @@ use rustix::io::Errno;
 
 use super::message::Message;
 use super::socket::Socket;
+use crate::descriptors;
 use crate::device::IsmError;
 use crate::memory::system;
 use crate::slots::Key;
@@ -288,14 +289,6 @@ impl Outbox {
 /// Whether sending failed for want of resources at this side: the channel is as good as
 /// before.
 fn is_own_want(error: &io::Error) -> bool {
-    let wants = [
-        Errno::TOOMANYREFS,
-        Errno::NOMEM,
-        Errno::NOBUFS,
-        Errno::MFILE,
-        Errno::NFILE,
-    ];
-    wants
-        .iter()
-        .any(|want| error.raw_os_error() == Some(want.raw_os_error()))
+    let is_in_flight = error.raw_os_error() == Some(Errno::TOOMANYREFS.raw_os_error());
+    is_in_flight || descriptors::is_short_of_room(error)
 }

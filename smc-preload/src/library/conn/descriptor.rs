@@ -20,11 +20,8 @@ pub(crate) fn borrowed<'a>(fd: i32) -> BorrowedFd<'a> {
 pub(crate) fn poll_one(fd: Option<i32>, time: Option<Duration>) -> Result<(), Errno> {
     let time = time.and_then(|time| rustix::time::Timespec::try_from(time).ok());
     config::outside(|| {
-        let polled = fd.map(|fd| PollFd::from_borrowed_fd(borrowed(fd), PollFlags::IN));
-        rustix::event::poll(
-            polled.into_iter().collect::<Vec<_>>().as_mut_slice(),
-            time.as_ref(),
-        )
+        let mut polled = fd.map(|fd| PollFd::from_borrowed_fd(borrowed(fd), PollFlags::IN));
+        rustix::event::poll(polled.as_mut_slice(), time.as_ref())
     })?;
     Ok(())
 }

@@ -86,6 +86,11 @@ pub(super) unsafe extern "C-unwind" fn close_range(
     flags: c_int,
 ) -> c_int {
     const UNSHARES: c_int = libc::CLOSE_RANGE_UNSHARE.cast_signed();
+    if config::is_inside() {
+        // What the library closes itself concerns no connection of the program.
+        // SAFETY: as the caller's.
+        return unsafe { kernel_close_range(first, last, flags) };
+    }
     // With other flags it closes nothing, or fails.
     if flags & !UNSHARES == 0 && first <= last && !config::shares_memory() {
         for fd in table::known(first, last) {
@@ -104,16 +109,11 @@ pub(super) unsafe extern "C-unwind" fn close_range(
 /// # Safety
 /// The arguments are those that close_range(2) demands.
 unsafe fn close_around(first: c_uint, last: c_uint, flags: c_int) -> c_int {
-    let kernel_close_range = |first: c_uint, last: c_uint, flags: c_int| {
-        let [first, last, flags] = [first.into(), last.into(), flags.into()];
-        // libc has no such function everywhere.
-        // SAFETY: as the caller's.
-        unsafe { real::syscall(libc::SYS_close_range, first, last, flags, 0, 0, 0) as c_int }
-    };
     let mut from = first;
     while let Some(hidden) = table::next_hidden(from, last).filter(|_| from <= last) {
         if from < hidden {
-            let done = kernel_close_range(from, hidden - 1, flags);
+            // SAFETY: as the caller's.
+            let done = unsafe { kernel_close_range(from, hidden - 1, flags) };
             if done < 0 {
                 return done;
             }
@@ -122,9 +122,20 @@ unsafe fn close_around(first: c_uint, last: c_uint, flags: c_int) -> c_int {
     }
     // What is wrong with the arguments is the kernel's to say.
     if from <= last || first > last {
-        return kernel_close_range(from, last, flags);
+        // SAFETY: as the caller's.
+        return unsafe { kernel_close_range(from, last, flags) };
     }
     0
+}
+
+/// close_range(2) of the kernel; libc has no such function everywhere.
+///
+/// # Safety
+/// The arguments are those that close_range(2) demands.
+unsafe fn kernel_close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+    let [first, last, flags] = [first.into(), last.into(), flags.into()];
+    // SAFETY: as the caller's.
+    unsafe { real::syscall(libc::SYS_close_range, first, last, flags, 0, 0, 0) as c_int }
 }
 
 /// closefrom(3).

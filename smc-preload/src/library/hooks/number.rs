@@ -66,9 +66,7 @@ unsafe fn hooked(number: c_long, arguments: [c_long; 6]) -> Option<c_long> {
                 table::closed(int(a));
                 return None;
             }
-            // A thread that has its own table of descriptors from then on closes nothing of the
-            // program's: the library has such threads itself.
-            libc::SYS_close_range if int(c) & libc::CLOSE_RANGE_UNSHARE.cast_signed() == 0 => {
+            libc::SYS_close_range => {
                 let [first, last] = [a, b].map(|at| int(at).cast_unsigned());
                 fds::close_range(first, last, int(c)).into()
             }
