@@ -26,7 +26,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use smc_proto::id::ConnId;
-use smc_transport_ism::shared::pairing::{self, Call, Outcome, Paired, Peer, Progress};
+use smc_transport_ism::shared::pairing::{Call, Outcome, Paired, Peer, Progress};
 use smc_view::Role;
 
 use crate::asking::Wish;
@@ -228,11 +228,7 @@ impl Attempt {
     /// Has TCP begin to connect. An attempt that is dropped because that fails leaves nothing
     /// announced.
     fn connect(&self) -> io::Result<()> {
-        let begun = connect_to(&self.tcp, self.to);
-        if begun.is_err() && self.to_workers {
-            let _ = pairing::unmark_client(&self.tcp);
-        }
-        begun
+        connect_to(&self.tcp, self.to)
     }
 
     /// Goes on as far as possible without waiting.
@@ -305,8 +301,7 @@ impl Attempt {
                 Stage::Announced(socket, conn, waiting) => {
                     let step = self.announced_step(socket, conn, waiting);
                     if step.is_err() {
-                        // Nothing is left that would withdraw it.
-                        self.shard.lock().withdraw(&self.shard, conn);
+                        self.withdraw(conn);
                     }
                     if let Some(step) = step? {
                         return Ok(step);
@@ -340,6 +335,15 @@ impl Attempt {
         match &self.stage {
             Stage::Tcp(None, _) => !self.shard.asking.may_ask(self.to, &self.wish),
             _ => false,
+        }
+    }
+
+    /// Gives up the channel of a call that has paired, for a connection that is given up.
+    //= SHM-042
+    fn abandon(&self, of: Option<Outcome>) {
+        if let Some(Outcome::Paired(paired)) = of {
+            let mut state = self.shard.lock();
+            state.transports.ism.device_mut().abandon(paired);
         }
     }
 
@@ -491,26 +495,17 @@ impl Drop for Attempt {
             return;
         }
         self.end_greeting();
-        if let Stage::Calling(call, _) = &mut self.stage
-            && let Outcome::Paired(paired) = call.give_up()
-        {
-            //= SHM-042
-            self.shard
-                .lock()
-                .transports
-                .ism
-                .device_mut()
-                .abandon(paired);
+        if let Stage::Calling(call, _) = &mut self.stage {
+            let given_up = call.give_up();
+            self.abandon(Some(given_up));
         }
         if let Stage::Announced(socket, conn, waiting) = &mut self.stage {
             socket.waiters.clear();
             let call = waiting.as_mut().and_then(|waiting| waiting.call.as_mut());
-            let mut state = self.shard.lock();
-            state.withdraw(&self.shard, *conn);
-            if let Some(Outcome::Paired(paired)) = call.map(Call::give_up) {
-                //= SHM-042
-                state.transports.ism.device_mut().abandon(paired);
-            }
+            let given_up = call.map(Call::give_up);
+            let conn = *conn;
+            self.withdraw(conn);
+            self.abandon(given_up);
         }
         if let Stage::Deciding(socket, conn) = &self.stage {
             let mut state = self.shard.lock();

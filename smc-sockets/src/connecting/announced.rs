@@ -81,9 +81,8 @@ impl Attempt {
         if let Some(carrier) = carrier {
             drop(state);
             socket.status().notified = None;
-            if self.to_workers && !carrier.is_smc() {
-                // Nothing is to call it any more.
-                let _ = pairing::unmark_client(&self.tcp);
+            if !carrier.is_smc() {
+                self.unmark();
             }
             self.restore_mode()?;
             return Ok(Some(Step::Done(socket)));
@@ -130,10 +129,7 @@ impl Attempt {
         }
         drop(state);
         // The server may answer meanwhile: then CLC decides.
-        if waits
-            && self.is_given_up(&mut waiting, now)?
-            && shard.lock().withdraw_unanswered(&shard, conn)
-        {
+        if waits && self.is_given_up(&mut waiting, now)? && self.withdraw_unanswered(conn) {
             shard.met.forget(self.to);
             let place = socket.status().place.take();
             match self.unpaired(place, true)? {
@@ -146,6 +142,31 @@ impl Attempt {
         waiting.next = until;
         self.stage = Stage::Announced(socket, conn, Some(waiting));
         Ok(Some(Step::Wait(Some(until))))
+    }
+
+    /// Takes an announcement back, and with it what shows processes that they may call. Of one that
+    /// was taken back before nothing is left to do.
+    pub(super) fn withdraw(&self, conn: ConnId) {
+        self.shard.lock().withdraw(&self.shard, conn);
+        self.unmark();
+    }
+
+    /// Does as [`Self::withdraw`], unless the server has answered: CLC decides then. Returns whether
+    /// the announcement was taken back.
+    fn withdraw_unanswered(&self, conn: ConnId) -> bool {
+        let is_withdrawn = self.shard.lock().withdraw_unanswered(&self.shard, conn);
+        if is_withdrawn {
+            self.unmark();
+        }
+        is_withdrawn
+    }
+
+    /// Shows processes that share a listener that the connection takes no calls any more.
+    fn unmark(&self) {
+        if self.to_workers {
+            // If it fails, a process that would call finds no name.
+            let _ = pairing::unmark_client(&self.tcp);
+        }
     }
 
     /// Whether TCP has connected. If not, the kernel says when it has, and the stage is that of an
@@ -252,15 +273,12 @@ impl Attempt {
         };
         let is_over = match outcome {
             Outcome::Paired(_) => shard.lock().has_called(&shard, conn),
-            Outcome::Plain => shard.lock().withdraw_unanswered(&shard, conn),
+            Outcome::Plain => self.withdraw_unanswered(conn),
         };
         if !is_over {
             // A worker has answered meanwhile: CLC decides.
             self.end_greeting();
-            if let Outcome::Paired(paired) = outcome {
-                //= SHM-042
-                shard.lock().transports.ism.device_mut().abandon(paired);
-            }
+            self.abandon(Some(outcome));
             self.stage = Stage::Announced(socket, conn, Some(waiting));
             return Ok(None);
         }

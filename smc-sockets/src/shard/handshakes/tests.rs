@@ -28,11 +28,7 @@ fn stack() -> Stack {
 
 /// A listener at which no client can call any more, and a client that has called it before.
 fn met() -> (SmcListener, SocketAddr, Stack) {
-    met_by(&stack())
-}
-
-fn met_by(server: &Stack) -> (SmcListener, SocketAddr, Stack) {
-    let listener = SmcListener::bind_on(server, "127.0.0.1:0").unwrap();
+    let listener = SmcListener::bind_on(&stack(), "127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let client = stack();
     let near = SmcStream::connect_on(&client, address).unwrap();
@@ -307,34 +303,6 @@ fn a_connection_that_nothing_accepts_goes_on_as_tcp_before_the_engine_ends_it() 
     let near = SmcStream::connect_on(&client, address).unwrap();
     assert!(!near.carrier().is_smc(), "{}", near.carrier());
     drop(far);
-}
-
-/// A socket that the kernel does not connect was announced before.
-#[test]
-fn a_connection_that_the_kernel_refuses_to_begin_leaves_no_announcement() {
-    let (_listener, address, client) = met();
-    let other = TcpListener::bind("127.0.0.1:0").unwrap();
-    let connected = TcpStream::connect(other.local_addr().unwrap()).unwrap();
-    connected.set_nonblocking(true).unwrap();
-    let begun = SmcStream::begin_connect_listed(&client, connected.into(), address);
-    let error = begun.map(drop).unwrap_err();
-    let expected = rustix::io::Errno::ISCONN.raw_os_error();
-    assert_eq!(error.raw_os_error(), Some(expected));
-    assert!(client.shard().lock().handshakes.is_empty());
-}
-
-/// A server that was met, and whose listener is closed.
-#[test]
-fn a_refused_connection_leaves_no_announcement() {
-    // The peer stays.
-    let server = stack();
-    let (listener, address, client) = met_by(&server);
-    drop(listener);
-    let error = SmcStream::connect_on(&client, address)
-        .map(drop)
-        .unwrap_err();
-    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);
-    assert!(client.shard().lock().handshakes.is_empty());
 }
 
 /// Many connections that begin at about one time set the driver's timer once.

@@ -11,15 +11,15 @@ use super::{LONG, stack, until_announced, works};
 use crate::{PairingTimeouts, Settings, SmcStream, Stack, opening};
 
 /// Workers, each with a stack of its own, and a client that has paired with the first ones.
-struct Server {
+pub(super) struct Server {
     workers: Vec<Stack>,
     listener: TcpListener,
-    address: SocketAddr,
-    client: Stack,
+    pub(super) address: SocketAddr,
+    pub(super) client: Stack,
 }
 
 impl Server {
-    fn new(client: Stack, met: usize) -> Self {
+    pub(super) fn new(client: Stack, met: usize) -> Self {
         Self::with(client, met, 2)
     }
 
@@ -39,6 +39,12 @@ impl Server {
         }
         assert_eq!(server.answers(), 0, "no worker was met before");
         server
+    }
+
+    /// The workers stay, and listen no more.
+    pub(super) fn close(&mut self) {
+        let other = TcpListener::bind("127.0.0.1:0").unwrap();
+        drop(std::mem::replace(&mut self.listener, other));
     }
 
     /// Announcements of the client that were answered.
