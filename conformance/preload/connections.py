@@ -17,32 +17,14 @@ import signal
 import subprocess
 import sys
 import tempfile
+from functools import partial
 
-from measure import LIMIT, Servers, free_port, run
-from plain import Callgrind, Strace
+from measure import LIMIT, Servers, free_port, nginx_configuration, run
+from plain import Callgrind, Strace, for_each
 
 # Most system calls of a connection. An idle loop sleeps and is woken more often under strace, which
 # makes a few more of them now and then.
 MOST = {"server": 31, "client": 30}
-
-
-def configuration(scratch, port):
-    """Path of a configuration of nginx that serves a file of 4 KiB."""
-    with open(os.path.join(scratch, "small"), "wb") as file:
-        file.write(os.urandom(4096))
-    paths = " ".join(
-        f"{name}_temp_path {scratch}/{name};"
-        for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-    )
-    path = os.path.join(scratch, f"nginx-{port}.conf")
-    with open(path, "w") as file:
-        file.write(
-            ("user root; " if os.getuid() == 0 else "")
-            + f"worker_processes 1; daemon off; pid {path}.pid; error_log {path}.log;"
-            "events {} http { access_log off; sendfile on; "
-            f"{paths} server {{ listen 127.0.0.1:{port}; root {scratch}; }} }}"
-        )
-    return path
 
 
 def worker_of(master):
@@ -51,11 +33,11 @@ def worker_of(master):
         return int(children.read().split()[0])
 
 
-def measured(side, tool, prefix, arguments, scratch, count):
+def measured(side, tool, prefix, concurrent, scratch, count):
     """What a tool counts of one side for so many connections."""
     servers, port = Servers(scratch), free_port()
-    servers.start(prefix + ["nginx", "-c", configuration(scratch, port)], port)
-    client = ["ab", "-q", "-c", str(arguments.concurrent), "-n", str(count)]
+    servers.start(prefix + ["nginx", "-c", nginx_configuration(scratch, port)], port)
+    client = ["ab", "-q", "-c", str(concurrent), "-n", str(count)]
     client.append(f"http://127.0.0.1:{port}/small")
     try:
         if side == "client":
@@ -86,7 +68,6 @@ def main():
     smcx = [os.path.abspath(arguments.smcx), "run", "--"]
     os.environ["SMC_POLICY"] = ""
     scratch = tempfile.mkdtemp(prefix="smc-connections-")
-    os.chmod(scratch, 0o755)
     is_over = False
     try:
         for side, tool, unit in (
@@ -94,13 +75,11 @@ def main():
             ("client", Strace(scratch), "system calls"),
             ("client", Callgrind(scratch), "instructions"),
         ):
-            few, many = arguments.connections, 3 * arguments.connections
             tcp, smc = (
-                (
-                    measured(side, tool, prefix, arguments, scratch, many)
-                    - measured(side, tool, prefix, arguments, scratch, few)
+                for_each(
+                    partial(measured, side, tool, prefix, arguments.concurrent, scratch),
+                    arguments.connections,
                 )
-                / (many - few)
                 for prefix in ([], smcx)
             )
             print(f"{side}, {unit} for each connection: TCP {tcp:.1f}, by smcx run {smc:.1f}", flush=True)

@@ -86,6 +86,16 @@ client() {
   (with_library client timeout 120 "$@")
 }
 
+# Makes so many requests for a file of 4096 bytes that the server has, by ab, over so many connections
+# that are kept.
+requests() {
+  client ab -q -n "$1" -c "$2" -k "http://127.0.0.1:$port/small" >"$scratch/client.out.log" ||
+    fail "ab"
+  grep -q 'Failed requests: *0$' "$scratch/client.out.log" || fail "requests failed"
+  grep -q "HTML transferred: *$(($1 * 4096)) bytes" "$scratch/client.out.log" ||
+    fail "bytes are missing"
+}
+
 # Ends the server, and compares what carried the connections with what was to: SMC if both
 # ends have the library.
 judge() {

@@ -151,6 +151,27 @@ class SharedCpus(Redis):
                 os.sched_setaffinity(int(thread), cpus)
 
 
+def nginx_configuration(scratch, port, workers=1):
+    """Path of a configuration of nginx that serves `small`, a file of 4 KiB."""
+    os.chmod(scratch, 0o755)
+    with open(os.path.join(scratch, "small"), "wb") as file:
+        file.write(os.urandom(4096))
+    path = os.path.join(scratch, f"nginx-{port}")
+    paths = " ".join(
+        f"{name}_temp_path {path}-{name};"
+        for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
+    with open(f"{path}.conf", "w") as file:
+        # The workers read files of the user that runs this.
+        file.write(
+            ("user root; " if os.getuid() == 0 else "")
+            + f"worker_processes {workers}; daemon off; pid {path}.pid; error_log {path}.log;"
+            "events {} http { access_log off; sendfile on; keepalive_requests 1000000;"
+            f"{paths} server {{ listen 127.0.0.1:{port}; root {scratch}; }} }}"
+        )
+    return f"{path}.conf"
+
+
 class Nginx:
     name = "nginx"
     unit = "thousand requests/s"
@@ -162,25 +183,10 @@ class Nginx:
 
     def __init__(self, servers, smcx, requests):
         self.requests, self.carriers = requests // 5, {}
-        os.chmod(servers.scratch, 0o755)
-        with open(os.path.join(servers.scratch, "small"), "wb") as file:
-            file.write(os.urandom(4096))
         for carrier, prefix in (("TCP", []), ("smcx", smcx)):
             port = free_port()
-            path = os.path.join(servers.scratch, f"nginx-{port}")
-            paths = " ".join(
-                f"{name}_temp_path {path}-{name};"
-                for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-            )
-            with open(f"{path}.conf", "w") as file:
-                # The workers read files of the user that runs this.
-                file.write(
-                    ("user root; " if os.getuid() == 0 else "")
-                    + f"worker_processes {self.workers}; daemon off; pid {path}.pid; error_log {path}.log;"
-                    "events {} http { access_log off; sendfile on; keepalive_requests 1000000;"
-                    f"{paths} server {{ listen 127.0.0.1:{port}; root {servers.scratch}; }} }}"
-                )
-            servers.start(prefix + ["nginx", "-c", f"{path}.conf"], port)
+            path = nginx_configuration(servers.scratch, port, self.workers)
+            servers.start(prefix + ["nginx", "-c", path], port)
             self.carriers[carrier] = prefix + ["ab", "-q"], f"http://127.0.0.1:{port}/small"
 
     def measure(self, carrier, load):

@@ -17,7 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
+from functools import partial
 
 from measure import LIMIT, Servers, free_port, run
 
@@ -68,7 +68,7 @@ class Callgrind(Tool):
         return instructions(self.report)
 
 
-def server_of(tool, prefix, requests, scratch):
+def server_of(tool, prefix, scratch, requests):
     """Serves so many requests under a tool: what that counts."""
     servers, port = Servers(scratch), free_port()
     command = ["redis-server", "--bind", "127.0.0.1", "--save", "", "--hz", "1", "--dir", scratch]
@@ -84,7 +84,7 @@ def server_of(tool, prefix, requests, scratch):
     return tool.read()
 
 
-def client_of(tool, prefix, requests, scratch):
+def client_of(tool, prefix, scratch, requests):
     """Makes so many requests under a tool: what that counts."""
     servers, port = Servers(scratch), free_port()
     command = ["redis-server", "--bind", "127.0.0.1", "--save", "", "--dir", scratch]
@@ -97,10 +97,10 @@ def client_of(tool, prefix, requests, scratch):
         servers.stop()
 
 
-def for_each(side, tool, prefix, requests, scratch):
-    """What each request takes."""
-    few, many = (side(tool, prefix, count, scratch) for count in (requests, 3 * requests))
-    return (many - few) / (2 * requests)
+def for_each(measure, count):
+    """What each request or connection takes, by what so many and three times as many take."""
+    few, many = (measure(times * count) for times in (1, 3))
+    return (many - few) / (2 * count)
 
 
 def main():
@@ -116,7 +116,7 @@ def main():
         for name, side in (("redis-server", server_of), ("redis-benchmark", client_of)):
             for tool, unit in ((Strace(scratch), "system calls"), (Callgrind(scratch), "instructions")):
                 alone, preloaded = (
-                    for_each(side, tool, prefix, arguments.requests, scratch)
+                    for_each(partial(side, tool, prefix, scratch), arguments.requests)
                     for prefix in ([], smcx)
                 )
                 share = preloaded / alone - 1

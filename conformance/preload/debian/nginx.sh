@@ -23,9 +23,6 @@ http {
 CONFIGURATION
   serve nginx -c "$scratch/nginx.conf"
   [ "$(client curl -sS "http://127.0.0.1:$port/data" | digest)" = "$expected" ] || fail "curl"
-  client ab -q -n 5000 -c 20 -k "http://127.0.0.1:$port/small" >"$scratch/client.out.log" ||
-    fail "ab"
-  grep -q 'Failed requests: *0$' "$scratch/client.out.log" || fail "requests failed"
-  grep -q 'HTML transferred: *20480000 bytes' "$scratch/client.out.log" || fail "bytes are missing"
+  requests 5000 20
   judge
 }

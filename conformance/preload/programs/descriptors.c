@@ -209,6 +209,14 @@ static void shutdowns_client(int port)
 
 /* --- fork */
 
+/* Waits for a child, and says how it ended. */
+static void await_child(const char *name, pid_t child)
+{
+    int status;
+    MUST(waitpid(child, &status, 0));
+    say("%s ended with %d", name, status);
+}
+
 /* As inetd: the child serves, the parent closes. */
 static void child_serves_server(int listener)
 {
@@ -221,9 +229,7 @@ static void child_serves_server(int listener)
             _exit(0);
         }
         MUST(close(fd));
-        int status;
-        MUST(waitpid(child, &status, 0));
-        say("the child ended with %d", status);
+        await_child("the child", child);
     }
 }
 
@@ -296,9 +302,7 @@ static void forked_client(int port)
         MUST(close(fd));
         _exit(0);
     }
-    int status;
-    MUST(waitpid(child, &status, 0));
-    say("the child ended with %d", status);
+    await_child("the child", child);
     echo_client(port);
 }
 
@@ -346,9 +350,7 @@ static void threadless_server(int listener)
             _exit(0);
         }
         MUST(close(fd));
-        int status;
-        MUST(waitpid(child, &status, 0));
-        say("the child ended with %d", status);
+        await_child("the child", child);
     }
 }
 
@@ -373,9 +375,7 @@ static void threadless_client(int port)
         echo_client(port);
         _exit(0);
     }
-    int status;
-    MUST(waitpid(child, &status, 0));
-    say("the child ended with %d", status);
+    await_child("the child", child);
 }
 
 static void one_echo_server(int listener)
@@ -404,9 +404,7 @@ static void cloned_server(int listener)
         _exit(0);
     }
     MUST(close(fd));
-    int status;
-    MUST(waitpid(child, &status, 0));
-    say("the child ended with %d", status);
+    await_child("the child", child);
 }
 
 /* --- exec */
@@ -423,9 +421,7 @@ static void exec_server(int listener)
         _exit(127);
     }
     MUST(close(fd));
-    int status;
-    MUST(waitpid(child, &status, 0));
-    say("cat ended with %d", status);
+    await_child("cat", child);
 }
 
 static void spawn_server(int listener)
@@ -440,9 +436,7 @@ static void spawn_server(int listener)
     int error = posix_spawnp(&child, "cat", &actions, NULL, arguments, environ);
     say("posix_spawnp = %d", error);
     MUST(close(fd));
-    int status;
-    MUST(waitpid(child, &status, 0));
-    say("cat ended with %d", status);
+    await_child("cat", child);
 }
 
 /* A child that executes a program has the connection, too, and leaves it to its parent. */
@@ -454,9 +448,7 @@ static void executed_beside_server(int listener)
         execl("/bin/true", "true", NULL);
         _exit(127);
     }
-    int status;
-    MUST(waitpid(child, &status, 0));
-    say("true ended with %d", status);
+    await_child("true", child);
     echo(fd, fd);
     MUST(close(fd));
 }
@@ -581,9 +573,7 @@ static void limits_server(int listener)
         execlp("sh", "sh", "-c", "ulimit -Sn", NULL);
         _exit(127);
     }
-    int status;
-    MUST(waitpid(child, &status, 0));
-    say("the shell ended with %d", status);
+    await_child("the shell", child);
     signal_peer(another);
     expect_end(another);
     for (int at = 0; at < MANY; at++)
@@ -630,9 +620,7 @@ static void executed_server(int listener)
                     "last", NULL, environment);
             _exit(127);
         }
-        int status;
-        MUST(waitpid(child, &status, 0));
-        say("the shell ended with %d", status);
+        await_child("the shell", child);
         MUST(close(fd));
         fd = take(listener);
     }
