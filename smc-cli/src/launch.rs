@@ -11,14 +11,13 @@ mod supervise;
 use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
-use rustix::process::{Resource, geteuid, getrlimit};
 use smc_run::statistics::Table;
 use smc_sockets::Policy;
+use smc_view::handed;
 
 use crate::cli::{PolicyArgument, RunArguments};
 use crate::output::reason;
@@ -27,8 +26,6 @@ pub(crate) use program::Program;
 use reach::Obstacle;
 pub(crate) use supervise::run as supervised;
 
-/// The greatest limit of descriptors that matters to the number of one that programs inherit.
-const HIGH: u64 = 1 << 16;
 /// The status if a connection was TCP for which the policy permits SMC (`--require`).
 const NOT_SMC: u8 = 123;
 /// The status if no program can be run over SMC.
@@ -122,8 +119,8 @@ fn counted(
     stderr: &mut dyn Write,
 ) -> Result<u8, Refusal> {
     let (file, table) = statistics()?;
-    let file = inheritable(file);
-    environment::count(&mut command, &Table::path_of(file.as_fd()));
+    let file = handed::inheritable(file);
+    environment::count(&mut command, &handed::path_of(&file));
     let ended =
         supervise::run(&mut command, &mut || None).map_err(|error| program.refusal(&error))?;
     let counts = table.read();
@@ -150,24 +147,6 @@ fn statistics() -> Result<(OwnedFd, Table), Refusal> {
         let why = reason(&error);
         Refusal(UNABLE, format!("no memory for the statistics: {why}"))
     })
-}
-
-/// A descriptor of the table that programs inherit if root runs them: one that becomes another
-/// user before it executes a server, such as `setpriv`, could not open root's. Its number is
-/// above those that programs use. Without room, or by another user, the table's own.
-fn inheritable(table: OwnedFd) -> OwnedFd {
-    if !geteuid().is_root() {
-        return table;
-    }
-    let limit = getrlimit(Resource::Nofile).current.unwrap_or(HIGH);
-    let above = i32::try_from(limit.min(HIGH) / 4 * 3).unwrap_or(0);
-    let Ok(inherited) = fcntl_dupfd_cloexec(&table, above) else {
-        return table;
-    };
-    match fcntl_setfd(&inherited, FdFlags::empty()) {
-        Ok(()) => inherited,
-        Err(_) => table,
-    }
 }
 
 /// The key by which a policy keeps every connection on TCP.

@@ -19,6 +19,7 @@
 #![cfg(target_os = "linux")]
 
 mod counters;
+pub mod handed;
 mod latch;
 mod layout;
 mod memory;

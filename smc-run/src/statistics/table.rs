@@ -2,12 +2,12 @@
 
 use std::fmt;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use rustix::process::{Resource, getrlimit};
-use smc_view::{Access, Atomics, Memory, Sentence, key_of};
+use smc_view::{Atomics, Memory, Sentence, key_of};
 
 use super::slot::{Carried, Counts, Slot, Wanted};
 
@@ -105,27 +105,14 @@ impl Table {
         Ok((file, Self { memory }))
     }
 
-    /// The path by which other processes of this user open a descriptor of this process.
-    #[must_use]
-    pub fn path_of(file: BorrowedFd<'_>) -> PathBuf {
-        let process = std::process::id();
-        PathBuf::from(format!("/proc/{process}/fd/{}", file.as_raw_fd()))
-    }
-
-    /// Opens the table that a path names. If that is of a process of another user, the
-    /// descriptor of the same number counts, which this process may have inherited.
+    /// Opens the table that a path names ([`handed::path_of`](smc_view::handed::path_of)), or one
+    /// that this process has inherited under the number in that path.
     ///
     /// # Errors
     /// The file cannot be opened or mapped, or is not a table: a memory file, sealed, of
     /// the size of a table, and with its first bytes.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let opened = Memory::<Layout>::open(path, Access::Write);
-        let memory = opened.or_else(|error| match (error.kind(), path.file_name()) {
-            (io::ErrorKind::PermissionDenied, Some(number)) => {
-                Memory::open(&Path::new("/proc/self/fd").join(number), Access::Write)
-            }
-            _ => Err(error),
-        })?;
+        let memory = Memory::<Layout>::open_handed(path)?;
         match memory.magic.load(Ordering::Acquire) {
             MAGIC => Ok(Self { memory }),
             _ => Err(io::ErrorKind::InvalidData.into()),

@@ -6,6 +6,8 @@ use std::path::Path;
 
 use rustix::fs::{CWD, FileType, MemfdFlags, SealFlags};
 
+use smc_view::handed::path_of;
+
 use super::*;
 
 const PEER_NO_SMC: &str = "The peer does not use SMC.";
@@ -13,7 +15,7 @@ const PEER_NO_SMC: &str = "The peer does not use SMC.";
 #[test]
 fn what_another_mapping_counts_is_read() {
     let (file, table) = Table::create().unwrap();
-    let theirs = Table::open(&Table::path_of(file.as_fd())).unwrap();
+    let theirs = Table::open(&path_of(&file)).unwrap();
     let slot = theirs.counter(theirs.claim(b"redis-server"));
     slot.count_smc(Carried::Ism);
     slot.count_smc(Carried::Verbs);
@@ -143,7 +145,7 @@ fn what_is_no_table_is_refused() {
         Path::new("/proc/self/fd/999999"),
         &file,
         &fifo,
-        &Table::path_of(memory.as_fd()),
+        &path_of(&memory),
     ] {
         assert!(Table::open(path).is_err(), "{path:?}");
     }
@@ -158,6 +160,6 @@ fn a_memory_file_without_the_first_bytes_is_no_table() {
     let other = rustix::fs::memfd_create("other", MemfdFlags::ALLOW_SEALING).unwrap();
     rustix::fs::ftruncate(&other, size.unsigned_abs()).unwrap();
     rustix::fs::fcntl_add_seals(&other, SealFlags::GROW | SealFlags::SHRINK).unwrap();
-    assert!(Table::open(&Table::path_of(other.as_fd())).is_err());
-    assert!(Table::open(&Table::path_of(file.as_fd())).is_ok());
+    assert!(Table::open(&path_of(&other)).is_err());
+    assert!(Table::open(&path_of(&file)).is_ok());
 }

@@ -2,13 +2,14 @@
 
 use std::fmt;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 use super::layout::{MAGIC, Rings, SET_NAME};
 use super::note::Note;
 use super::reader::{Place, Unread};
+use crate::handed;
 use crate::memory::Memory;
 
 /// Processes of a set; further ones have no ring.
@@ -23,12 +24,14 @@ pub struct TraceSet {
 }
 
 impl TraceSet {
-    /// Makes the rings.
+    /// Makes the rings, with a descriptor that programs of root inherit: what becomes another user
+    /// before it executes a server is traced, too.
     ///
     /// # Errors
     /// What keeps the kernel from making the memory.
     pub fn create() -> io::Result<Self> {
         let (file, memory) = Memory::<Rings<SET>>::create(SET_NAME, false)?;
+        let file = handed::inheritable(file);
         for ring in &memory.rings {
             ring.wish.number.store(1, Ordering::Relaxed);
         }
@@ -40,11 +43,11 @@ impl TraceSet {
         })
     }
 
-    /// The path for [`VARIABLE`](super::VARIABLE), for processes of this user, as long as this one lives.
+    /// The path for [`VARIABLE`](super::VARIABLE), for programs that this process starts, as long as
+    /// the value lives.
     #[must_use]
     pub fn path(&self) -> PathBuf {
-        let (process, fd) = (std::process::id(), self.file.as_raw_fd());
-        PathBuf::from(format!("/proc/{process}/fd/{fd}"))
+        handed::path_of(&self.file)
     }
 
     /// Asks the processes to go on.

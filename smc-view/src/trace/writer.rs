@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use super::layout::{MAGIC, NAME, Ring, Rings};
 use super::note::Note;
 use super::set::SET;
-use crate::memory::{Access, Memory};
+use crate::memory::Memory;
 
 /// The ring of a process, for as long as it lives.
 pub struct TraceWriter {
@@ -36,12 +36,13 @@ impl TraceWriter {
         Ok((file, Self::of(ring)))
     }
 
-    /// Takes a free ring of the [`TraceSet`](super::TraceSet) that a path names.
+    /// Takes a free ring of the [`TraceSet`](super::TraceSet) that a path names, or that this
+    /// process has inherited under the number in that path.
     ///
     /// # Errors
     /// The file cannot be opened or mapped, is no set of rings, or has no free one.
     pub fn join(path: &Path) -> io::Result<Self> {
-        let memory = Memory::<Rings<SET>>::open(path, Access::Write)?;
+        let memory = Memory::<Rings<SET>>::open_handed(path)?;
         if memory.start.magic.load(Ordering::Acquire) != MAGIC {
             return Err(io::ErrorKind::InvalidData.into());
         }

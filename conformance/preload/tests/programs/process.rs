@@ -7,6 +7,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use smc_run::statistics::{Counts, Table};
 use smc_run::variables;
+use smc_view::handed;
 
 use crate::program::Program;
 
@@ -55,9 +56,8 @@ impl Role {
             command.env_remove(variable);
         }
         if let Some((file, _)) = &statistics {
-            let path = Table::path_of(std::os::fd::AsFd::as_fd(file));
             command.env("LD_PRELOAD", library());
-            command.env(variables::STATISTICS, path);
+            command.env(variables::STATISTICS, handed::path_of(file));
         }
         let mut child = command
             .args(arguments)
