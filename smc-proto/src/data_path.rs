@@ -208,8 +208,8 @@ impl DataPath<'_> {
         if let Some(record) = self.connections.at_mut(conn) {
             record.tcp = Some(command);
             self.core.tcp_out.push_back(&mut self.connections, conn);
-            self.trace_conn(conn, || TraceEvent::TcpOrdered {
-                order: command.into(),
+            self.trace_conn(conn, || TraceEvent::TcpAction {
+                action: command.into(),
             });
         }
     }

@@ -48,7 +48,7 @@ pub use kinds::{Kind, TraceEvent};
 pub(crate) use marks::Marks;
 pub(crate) use marks::Seen;
 pub use names::{
-    BufferStep, GroupStep, LinkStep, LlcKind, QpStep, RendezvousStep, Side, TcpOrder, TimerKind,
+    BufferStep, GroupStep, LinkStep, LlcKind, QpStep, RendezvousStep, Side, TcpAction, TimerKind,
 };
 pub use observed::Observed;
 pub use record::Record;

@@ -25,7 +25,7 @@ static NEVER: AtomicU32 = AtomicU32::new(0);
 /// Writes the events of an engine while there is a reader.
 pub(crate) struct Tracing {
     /// Changes as long as there is a reader.
-    wish: &'static AtomicU32,
+    requests: &'static AtomicU32,
     /// What it was when it was last looked at.
     seen: u32,
     is_on: bool,
@@ -41,7 +41,7 @@ impl Tracing {
     pub(crate) fn new() -> Self {
         let writer = viewing::tracer();
         Self {
-            wish: writer.map_or(&NEVER, TraceWriter::wish_word),
+            requests: writer.map_or(&NEVER, TraceWriter::requests_word),
             seen: 0,
             is_on: false,
             writer,
@@ -53,7 +53,7 @@ impl Tracing {
     /// Writes to another ring than that of the process, which has other readers.
     #[cfg(test)]
     pub(crate) fn set_writer(&mut self, writer: &'static TraceWriter) {
-        self.wish = writer.wish_word();
+        self.requests = writer.requests_word();
         self.writer = Some(writer);
     }
 
@@ -64,13 +64,13 @@ impl Tracing {
 
     /// Whether a reader was there since this was last asked.
     #[inline(always)]
-    pub(crate) fn is_wished(&self) -> bool {
-        self.wish.load(Ordering::Relaxed) != self.seen
+    pub(crate) fn is_requested(&self) -> bool {
+        self.requests.load(Ordering::Relaxed) != self.seen
     }
 
     /// Begins to write events, or goes on.
     pub(crate) fn renew(&mut self, now: Instant) {
-        self.seen = self.wish.load(Ordering::Relaxed);
+        self.seen = self.requests.load(Ordering::Relaxed);
         self.until = now.after(LEASE);
         self.is_on = self.writer.is_some();
     }

@@ -29,7 +29,7 @@ pub use writer::TraceWriter;
 /// Time for which a process writes events after a reader was last there.
 pub const LEASE: Duration = Duration::from_secs(3);
 
-/// Longest time that a reader lets pass before it renews its wish ([`TraceReader::renew`]).
+/// Longest time that a reader lets pass before it renews its request ([`TraceReader::renew`]).
 pub const RENEWAL: Duration = Duration::from_secs(1);
 
 /// Variable with the path of the rings in which a program and its children write from their first

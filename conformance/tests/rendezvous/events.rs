@@ -33,10 +33,10 @@ conn0.0 rendezvous:moved old=awaiting_accept new=preparing
 group0.0 group:created side=client technology=smc_r version=v1
 link0.0 link:created group=group0.0 device=device0 port=1
 group0.0 group:joined conn=conn0.0
-buffer0.0 buffer:created buffer=rmb elements=1 octets=65536
-buffer0.0 buffer:taken conn=conn0.0 element=1
-buffer1.0 buffer:created buffer=send elements=1 octets=65536
-buffer1.0 buffer:taken conn=conn0.0 element=1
+buffer0.0 buffer:created buffer=rmb elements=1 bytes=65536
+buffer0.0 buffer:assigned conn=conn0.0 element=1
+buffer1.0 buffer:created buffer=send elements=1 bytes=65536
+buffer1.0 buffer:assigned conn=conn0.0 element=1
 buffer0.0 buffer:allocated
 buffer1.0 buffer:allocated
 link0.0 link:qp_moved old=absent new=init
@@ -65,10 +65,10 @@ conn0.0 rendezvous:moved old=proposed new=preparing
 group0.0 group:created side=server technology=smc_r version=v1
 link0.0 link:created group=group0.0 device=device0 port=1
 group0.0 group:joined conn=conn0.0
-buffer0.0 buffer:created buffer=rmb elements=1 octets=65536
-buffer0.0 buffer:taken conn=conn0.0 element=1
-buffer1.0 buffer:created buffer=send elements=1 octets=65536
-buffer1.0 buffer:taken conn=conn0.0 element=1
+buffer0.0 buffer:created buffer=rmb elements=1 bytes=65536
+buffer0.0 buffer:assigned conn=conn0.0 element=1
+buffer1.0 buffer:created buffer=send elements=1 bytes=65536
+buffer1.0 buffer:assigned conn=conn0.0 element=1
 buffer0.0 buffer:allocated
 buffer1.0 buffer:allocated
 link0.0 link:qp_moved old=absent new=init
@@ -90,7 +90,7 @@ link1.0 link:moved old=adding new=offered reason=none failed=no
 link1.0 link:qp_moved old=absent new=init
 link0.0 llc:sent message=add_link reply=no version=v1 flags=0x00 link=none reason=none
 link0.0 llc:received message=add_link reply=yes version=v1 flags=0xc0 link=none reason=none
-link1.0 link:moved old=offered new=leaving reason=0x00010000 failed=yes
+link1.0 link:moved old=offered new=removing reason=0x00010000 failed=yes
 group0.0 group:moved old=forming new=active reason=none
 conn0.0 rendezvous:established group=group0.0 first_contact=yes technology=smc_r
 ";

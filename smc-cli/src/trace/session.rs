@@ -83,7 +83,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Whether the wish for events is to be renewed now.
+    /// Whether the request for events is to be renewed now.
     pub fn renews(&mut self) -> bool {
         let is_due = self.renewed.is_none_or(|at| at.elapsed() >= RENEWAL);
         if is_due {

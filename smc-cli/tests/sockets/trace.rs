@@ -360,7 +360,7 @@ fn events_of_a_running_process_fit_the_schema() {
     );
     // As many octets as were sent.
     let produced = events.iter().filter(|at| at["name"] == "smc:data_produced");
-    let produced = produced.map(|at| at["data"]["octets"].as_u64().unwrap());
+    let produced = produced.map(|at| at["data"]["bytes"].as_u64().unwrap());
     assert_eq!(produced.sum::<u64>(), 14);
     if let Some(wrong) = unfit(&sequence) {
         assert_eq!(wrong, []);

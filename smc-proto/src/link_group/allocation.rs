@@ -168,7 +168,7 @@ impl Groups<'_> {
         self.trace_buffer(index, || TraceEvent::BufferCreated {
             buffer: kind,
             elements,
-            octets: size.octets(),
+            bytes: size.octets(),
         });
         self.schedule_buffer(index);
         Some(index)
@@ -219,7 +219,7 @@ impl Groups<'_> {
         self.note_owner(index, conn);
         if self.data.tap.is_on() {
             let conn = self.data.conn_id(conn);
-            self.trace_buffer(index, || TraceEvent::ElementTaken { conn, element });
+            self.trace_buffer(index, || TraceEvent::ElementAssigned { conn, element });
         }
         self.list_spare(index);
     }
@@ -371,7 +371,7 @@ impl Groups<'_> {
         }
         if self.data.tap.is_on() {
             let conn = self.data.conn_id(conn);
-            self.trace_buffer(index, || TraceEvent::ElementReturned { conn });
+            self.trace_buffer(index, || TraceEvent::ElementReleased { conn });
         }
         self.drop_absent_buffer(index);
         self.schedule_buffer(index);

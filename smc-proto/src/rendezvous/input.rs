@@ -97,7 +97,7 @@ impl Engine<'_> {
             Phase::Watching => Ok(self.watch(index, bytes)),
             Phase::Active => {
                 // TCP carries nothing once SMC-R does (AMB-35).
-                self.trace_conn(index, || TraceEvent::ClcOutOfTurn {
+                self.trace_conn(index, || TraceEvent::ClcUnsolicited {
                     length: shown(bytes),
                 });
                 self.fail_active(index);
@@ -128,7 +128,7 @@ impl Engine<'_> {
             // peer lost patience, and expects plain TCP (CLC-047).
             _ if begins_like_decline(bytes) => None,
             _ => {
-                self.trace_conn(index, || TraceEvent::ClcOutOfTurn {
+                self.trace_conn(index, || TraceEvent::ClcUnsolicited {
                     length: shown(bytes),
                 });
                 self.reset(index, CloseReason::PeerMisbehaved);

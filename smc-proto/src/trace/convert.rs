@@ -1,7 +1,7 @@
 //! States and messages of the engine, as fields name them.
 
 use super::{
-    BufferStep, Flags, GroupStep, LinkStep, LlcKind, QpStep, RendezvousStep, Side, TcpOrder,
+    BufferStep, Flags, GroupStep, LinkStep, LlcKind, QpStep, RendezvousStep, Side, TcpAction,
     TimerKind, TraceEvent,
 };
 use crate::command::TcpCommand;
@@ -41,7 +41,7 @@ impl From<State> for RendezvousStep {
     }
 }
 
-impl From<TcpCommand> for TcpOrder {
+impl From<TcpCommand> for TcpAction {
     fn from(command: TcpCommand) -> Self {
         match command {
             TcpCommand::HandOver {
@@ -72,7 +72,7 @@ impl From<LinkState> for LinkStep {
             LinkState::Offered => Self::Offered,
             LinkState::Adding => Self::Adding,
             LinkState::Active => Self::Active,
-            LinkState::Leaving(_) => Self::Leaving,
+            LinkState::Leaving(_) => Self::Removing,
         }
     }
 }

@@ -127,7 +127,7 @@ const fn judged(outcome: CdcOutcome) -> Option<TraceEvent> {
         CdcOutcome::Ignored(state) => TraceEvent::CdcIgnored { state },
         CdcOutcome::Validated => TraceEvent::CdcValidated,
         CdcOutcome::DataLost => TraceEvent::CdcDataLost,
-        CdcOutcome::Misbehaved(fault) => TraceEvent::CdcMisbehaved { fault },
+        CdcOutcome::Misbehaved(fault) => TraceEvent::CdcViolation { fault },
     })
 }
 

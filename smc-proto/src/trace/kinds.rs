@@ -3,7 +3,7 @@
 use super::declare::events;
 use super::field::{FIELD_OCTETS, Field, Flags, Reader, Writer};
 use super::{
-    BufferStep, FieldInfo, GroupStep, LinkStep, LlcKind, QpStep, RendezvousStep, Side, TcpOrder,
+    BufferStep, FieldInfo, GroupStep, LinkStep, LlcKind, QpStep, RendezvousStep, Side, TcpAction,
     TimerKind, Value,
 };
 use crate::command::BufferKind;
@@ -22,25 +22,25 @@ events! {
     0x01 ClcSent clc:sent "A CLC message was given to the embedder, to be sent." {
         message: ClcKind = "Its kind.",
         version: u8 = "Its version.",
-        length: u16 = "Its octets.",
+        length: u16 = "Its length in bytes.",
         code: Option<DiagnosisCode> = "The diagnosis code of a Decline.",
     }
     0x02 ClcReceived clc:received "A CLC message was received." {
         message: ClcKind = "Its kind.",
         version: u8 = "Its version.",
-        length: u16 = "Its octets.",
+        length: u16 = "Its length in bytes.",
         code: Option<DiagnosisCode> = "The diagnosis code of a Decline.",
     }
     0x03 ClcMalformed clc:malformed
-        "Octets that are no CLC message were received where one was due: TCP is reset." {
-        length: u16 = "Octets shown.",
+        "Bytes that are no CLC message were received where one was due: TCP is reset." {
+        length: u16 = "Bytes shown.",
     }
     0x04 ClcUnexpected clc:unexpected
         "A CLC message of another kind than the one due was received: TCP is reset." {
         message: ClcKind = "Its kind.",
     }
-    0x05 ClcOutOfTurn clc:out_of_turn "Octets were received while it was this side's turn." {
-        length: u16 = "Octets shown.",
+    0x05 ClcUnsolicited clc:unsolicited "Bytes were received while a message of this side was due." {
+        length: u16 = "Bytes shown.",
     }
 
     // ---- rendezvous, of a connection ---------------------------------------------------
@@ -83,8 +83,8 @@ events! {
         from: LinkNumber = "Number of the link before.",
         to: LinkId = "The link now.",
     }
-    0x14 TcpOrdered conn:tcp_ordered "The embedder is to do something with the TCP connection." {
-        order: TcpOrder = "What.",
+    0x14 TcpAction conn:tcp_action "The embedder is to do something with the TCP connection." {
+        action: TcpAction = "What.",
     }
     0x15 TcpFin conn:tcp_fin "The peer sent FIN on the TCP connection."
     0x16 TcpReset conn:tcp_reset "The TCP connection was reset by the peer."
@@ -103,20 +103,20 @@ events! {
         sequence: u16 = "Its sequence number.",
         producer: u32 = "Count of its producer cursor.",
         consumer: u32 = "Count of its consumer cursor.",
-        producer_flags: Flags = "Octet 24: B, P, U, R, F.",
-        connection_flags: Flags = "Octet 25: D, C, A.",
+        producer_flags: Flags = "Byte 24: B, P, U, R, F.",
+        connection_flags: Flags = "Byte 25: D, C, A.",
     }
     0x21 CdcReceived cdc:received "A CDC message was received." {
         sequence: u16 = "Its sequence number; 0 over SMC-D.",
         producer: u32 = "Count of its producer cursor.",
         consumer: u32 = "Count of its consumer cursor.",
-        producer_flags: Flags = "Octet 24: B, P, U, R, F.",
-        connection_flags: Flags = "Octet 25: D, C, A.",
+        producer_flags: Flags = "Byte 24: B, P, U, R, F.",
+        connection_flags: Flags = "Byte 25: D, C, A.",
     }
     0x23 CdcStale cdc:stale "The message is not newer than the last one: it was ignored."
     0x24 CdcBackward cdc:backward
         "A cursor of the message is behind the last one and was kept, the rest was applied."
-    0x25 CdcMisbehaved cdc:misbehaved "The message breaks the protocol: the connection aborts." {
+    0x25 CdcViolation cdc:violation "The message breaks the protocol: the connection aborts." {
         fault: PeerMisbehaved = "How.",
     }
     0x26 CdcIgnored cdc:ignored "The connection takes no message in its state." {
@@ -133,43 +133,43 @@ events! {
 
     // ---- data, of a connection ---------------------------------------------------------
 
-    0x30 Produced data:produced "The application gave octets to be sent." {
-        octets: u32 = "How many.",
-        total: u64 = "Octets since the connection began.",
+    0x30 Produced data:produced "The application gave bytes to be sent." {
+        bytes: u32 = "How many.",
+        total: u64 = "Bytes since the connection began.",
     }
-    0x31 Written data:written "Octets were written to the peer's ring." {
-        octets: u32 = "How many.",
-        total: u64 = "Octets since the connection began.",
+    0x31 Written data:written "Bytes were written to the peer's ring." {
+        bytes: u32 = "How many.",
+        total: u64 = "Bytes since the connection began.",
     }
-    0x32 Rewound data:rewound "Octets are to be written again, over another link." {
-        octets: u32 = "How many.",
-        total: u64 = "Octets written since the connection began, without these.",
+    0x32 Rewound data:rewound "Bytes are to be written again, over another link." {
+        bytes: u32 = "How many.",
+        total: u64 = "Bytes written since the connection began, without these.",
     }
     0x33 PeerConsumed data:peer_consumed "The peer's consumer cursor moved." {
-        octets: u32 = "How far.",
-        total: u64 = "Octets since the connection began.",
+        bytes: u32 = "How far.",
+        total: u64 = "Bytes since the connection began.",
     }
     0x34 Received data:received "The peer's producer cursor moved." {
-        octets: u32 = "How far.",
-        total: u64 = "Octets since the connection began.",
+        bytes: u32 = "How far.",
+        total: u64 = "Bytes since the connection began.",
     }
-    0x35 Consumed data:consumed "The application read octets." {
-        octets: u32 = "How many.",
-        total: u64 = "Octets since the connection began.",
+    0x35 Consumed data:consumed "The application read bytes." {
+        bytes: u32 = "How many.",
+        total: u64 = "Bytes since the connection began.",
     }
     0x36 WindowFull data:window_full "The peer's ring is full."
     0x37 WindowOpen data:window_open "The peer's ring has room again." {
-        octets: u32 = "How much.",
+        bytes: u32 = "How much.",
     }
     0x38 BufferFull data:buffer_full "The send buffer is full."
     0x39 BufferOpen data:buffer_open "The send buffer has room again, or writes fail from now on."
     0x3a Released data:released
-        "Octets of the send buffer are free: messages about them completed, or the peer read them." {
-        octets: u32 = "How many.",
-        total: u64 = "Octets since the connection began.",
+        "Bytes of the send buffer are free: messages about them completed, or the peer read them." {
+        bytes: u32 = "How many.",
+        total: u64 = "Bytes since the connection began.",
     }
     0x3b UrgentReceived data:urgent_received "The peer announced urgent data." {
-        present: bool = "Whether the urgent octet is in the ring.",
+        present: bool = "Whether the urgent byte is in the ring.",
     }
 
     // ---- LLC, of a link ----------------------------------------------------------------
@@ -178,7 +178,7 @@ events! {
         message: LlcKind = "Its type.",
         reply: bool = "Whether it is a reply.",
         version: SmcVersion = "Its form.",
-        flags: Flags = "Octet 3: R and others.",
+        flags: Flags = "Byte 3: R and others.",
         link: Option<LinkNumber> = "The link that it deletes, 0 if all.",
         reason: Option<DeleteLinkReason> = "Why, in DELETE LINK.",
     }
@@ -186,17 +186,17 @@ events! {
         message: LlcKind = "Its type.",
         reply: bool = "Whether it is a reply.",
         version: SmcVersion = "Its form.",
-        flags: Flags = "Octet 3: R and others.",
+        flags: Flags = "Byte 3: R and others.",
         link: Option<LinkNumber> = "The link that it deletes, 0 if all.",
         reason: Option<DeleteLinkReason> = "Why, in DELETE LINK.",
     }
     0x42 LlcIgnored llc:ignored
         "A message was dropped: of an unknown optional type, or for a link or group that ends." {
-        message: u8 = "Its type octet.",
+        message: u8 = "Its type byte.",
     }
     0x43 LlcMalformed llc:malformed "A SEND is no message: the link fails." {
-        message: u8 = "Its type octet.",
-        length: u16 = "Its octets.",
+        message: u8 = "Its type byte.",
+        length: u16 = "Its length in bytes.",
     }
 
     // ---- link --------------------------------------------------------------------------
@@ -209,7 +209,7 @@ events! {
     0x51 LinkMoved link:moved "The link went to another state." {
         old: LinkStep = "State before.",
         new: LinkStep = "State now.",
-        reason: Option<DeleteLinkReason> = "Why it leaves.",
+        reason: Option<DeleteLinkReason> = "Why it is removed.",
         failed: bool = "Whether it failed.",
     }
     0x52 QpMoved link:qp_moved "The queue pair of the link went to another state." {
@@ -258,7 +258,7 @@ events! {
     0x70 BufferCreated buffer:created "A buffer is needed." {
         buffer: BufferKind = "What it is for.",
         elements: u8 = "Number of elements.",
-        octets: u32 = "Octets of each element.",
+        bytes: u32 = "Bytes of each element.",
     }
     0x71 BufferAllocated buffer:allocated "The buffer has memory."
     0x72 BufferRegistered buffer:registered "The buffer is registered with the RNIC of a link." {
@@ -271,11 +271,12 @@ events! {
         step: BufferStep = "What it was to do.",
     }
     0x75 BufferFreed buffer:freed "The slot of the buffer is free again."
-    0x76 ElementTaken buffer:taken "A connection has the buffer, or an element of it." {
+    0x76 ElementAssigned buffer:assigned
+        "The buffer, or an element of it, was assigned to a connection." {
         conn: ConnId = "The connection.",
         element: u8 = "Index of the element, from 1.",
     }
-    0x77 ElementReturned buffer:returned "A connection gave the buffer, or its element, back." {
+    0x77 ElementReleased buffer:released "A connection released the buffer, or its element." {
         conn: ConnId = "The connection.",
     }
     0x78 ElementCleared buffer:cleared "An element of the buffer was zeroed."

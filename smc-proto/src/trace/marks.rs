@@ -72,38 +72,38 @@ impl Marks {
     pub(crate) fn compare(self, tap: &mut Tap<'_>, at: Instant, subject: Subject, now: &Self) {
         let mut emit = |event| tap.emit(at, subject, event);
         if now.produced > self.produced {
-            let (octets, total) = (moved(self.produced, now.produced), now.produced);
-            emit(TraceEvent::Produced { octets, total });
+            let (bytes, total) = (moved(self.produced, now.produced), now.produced);
+            emit(TraceEvent::Produced { bytes, total });
         }
         if now.written > self.written {
-            let (octets, total) = (moved(self.written, now.written), now.written);
-            emit(TraceEvent::Written { octets, total });
+            let (bytes, total) = (moved(self.written, now.written), now.written);
+            emit(TraceEvent::Written { bytes, total });
         } else if now.written < self.written {
-            let (octets, total) = (moved(now.written, self.written), now.written);
-            emit(TraceEvent::Rewound { octets, total });
+            let (bytes, total) = (moved(now.written, self.written), now.written);
+            emit(TraceEvent::Rewound { bytes, total });
         }
         if now.peer_consumed > self.peer_consumed {
-            let (octets, total) = (
+            let (bytes, total) = (
                 moved(self.peer_consumed, now.peer_consumed),
                 now.peer_consumed,
             );
-            emit(TraceEvent::PeerConsumed { octets, total });
+            emit(TraceEvent::PeerConsumed { bytes, total });
         }
         if now.received > self.received {
-            let (octets, total) = (moved(self.received, now.received), now.received);
-            emit(TraceEvent::Received { octets, total });
+            let (bytes, total) = (moved(self.received, now.received), now.received);
+            emit(TraceEvent::Received { bytes, total });
         }
         if now.consumed > self.consumed {
-            let (octets, total) = (moved(self.consumed, now.consumed), now.consumed);
-            emit(TraceEvent::Consumed { octets, total });
+            let (bytes, total) = (moved(self.consumed, now.consumed), now.consumed);
+            emit(TraceEvent::Consumed { bytes, total });
         }
         if now.completed > self.completed {
-            let (octets, total) = (moved(self.completed, now.completed), now.completed);
-            emit(TraceEvent::Released { octets, total });
+            let (bytes, total) = (moved(self.completed, now.completed), now.completed);
+            emit(TraceEvent::Released { bytes, total });
         }
         match (self.window, now.window) {
             (1.., 0) => emit(TraceEvent::WindowFull),
-            (0, octets @ 1..) => emit(TraceEvent::WindowOpen { octets }),
+            (0, bytes @ 1..) => emit(TraceEvent::WindowOpen { bytes }),
             _ => {}
         }
         match (self.exhausted, now.exhausted) {

@@ -89,7 +89,7 @@ declared! {
     }
 
     /// What the embedder is to do with a TCP connection.
-    TcpOrder {
+    TcpAction {
         /// Give it to the application.
         HandOver = 1 "hand_over",
         /// Give it to the application, but look for a Decline that crossed this side's.
@@ -119,7 +119,7 @@ declared! {
         /// Confirmed: connections may use it.
         Active = 3 "active",
         /// Failed, or being deleted.
-        Leaving = 4 "leaving",
+        Removing = 4 "removing",
     }
 
     /// State of a queue pair.
@@ -234,7 +234,7 @@ named! {
         RmbeConflict = 11 "rmbe_conflict",
     }
     CloseCause {
-        Orderly = 1 "orderly",
+        Orderly = 1 "graceful",
         Aborted = 2 "aborted",
         UnreadData = 3 "unread_data",
         PeerClosedEarly = 4 "peer_closed_early",

@@ -25,7 +25,7 @@ use crate::storage::{Storage, Tables};
 /// engine.connect(Instant::from_nanos(1), options, &[])?;
 ///
 /// let kinds = engine.observer().entries().map(|entry| entry.event.kind());
-/// assert!(kinds.eq([Kind::RendezvousStarted, Kind::TcpOrdered, Kind::FellBack]));
+/// assert!(kinds.eq([Kind::RendezvousStarted, Kind::TcpAction, Kind::FellBack]));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]

@@ -10,7 +10,7 @@ impl State {
     /// Begins to write events if there is a new reader of them.
     #[inline(always)]
     pub(super) fn follow(&mut self, shard: &Shard) {
-        if self.engine.observer().is_wished() {
+        if self.engine.observer().is_requested() {
             self.trace(shard);
         }
     }

@@ -52,7 +52,7 @@ impl Slot {
 
 /// What the process looks at all the time, apart from what it writes.
 #[repr(C, align(64))]
-pub(super) struct Wish {
+pub(super) struct Requests {
     /// Readers raise it.
     pub(super) number: AtomicU32,
 }
@@ -69,7 +69,7 @@ pub(super) struct Head {
 /// A ring of notes, of which the newest replace the oldest.
 #[repr(C, align(64))]
 pub(crate) struct Ring {
-    pub(super) wish: Wish,
+    pub(super) requests: Requests,
     pub(super) head: Head,
     pub(super) slots: [Slot; SLOTS],
 }

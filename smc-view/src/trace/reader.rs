@@ -129,7 +129,7 @@ impl TraceReader {
     /// Asks the process to go on, for [`LEASE`](super::LEASE).
     pub fn renew(&self) {
         let [ring] = &self.memory.rings;
-        ring.wish.number.fetch_add(1, Ordering::Relaxed);
+        ring.requests.number.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Reads what was written since this was last called, at most `most` notes. Returns whether

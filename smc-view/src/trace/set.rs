@@ -33,7 +33,7 @@ impl TraceSet {
         let (file, memory) = Memory::<Rings<SET>>::create(SET_NAME, false)?;
         let file = handed::inheritable(file);
         for ring in &memory.rings {
-            ring.wish.number.store(1, Ordering::Relaxed);
+            ring.requests.number.store(1, Ordering::Relaxed);
         }
         memory.start.magic.store(MAGIC, Ordering::Release);
         Ok(Self {
@@ -53,7 +53,7 @@ impl TraceSet {
     /// Asks the processes to go on.
     pub fn renew(&self) {
         for ring in &self.memory.rings {
-            ring.wish.number.fetch_add(1, Ordering::Relaxed);
+            ring.requests.number.fetch_add(1, Ordering::Relaxed);
         }
     }
 

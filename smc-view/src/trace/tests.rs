@@ -145,12 +145,12 @@ fn threads_of_a_process_write_one_ring() {
 #[test]
 fn a_process_is_asked_and_is_found_by_its_number() {
     let (_file, writer) = TraceWriter::start().unwrap();
-    assert_eq!(writer.wish(), 0);
+    assert_eq!(writer.requests(), 0);
     let mut reader = TraceReader::of(std::process::id()).unwrap();
     // The rings of other tests are this process's, too.
     let of_this = |reader: &TraceReader| reader.ring().head.process.load(Ordering::Relaxed);
     assert_eq!(of_this(&reader), std::process::id());
-    assert_ne!(reader.ring().wish.number.load(Ordering::Relaxed), 0);
+    assert_ne!(reader.ring().requests.number.load(Ordering::Relaxed), 0);
     let _ = read(&mut reader);
     let missing = TraceReader::of(u32::MAX).unwrap_err();
     assert_eq!(missing.kind(), std::io::ErrorKind::NotFound);
@@ -173,11 +173,11 @@ fn each_process_of_a_set_has_a_ring_while_there_are_any() {
     assert!(TraceWriter::join(&set.path()).is_err());
     assert_eq!(set.refused(), 1);
     for (writer, at) in writers.iter().zip(0..) {
-        assert_eq!(writer.wish(), 1);
+        assert_eq!(writer.requests(), 1);
         writer.write(&event(at));
     }
     set.renew();
-    assert!(writers.iter().all(|writer| writer.wish() == 2));
+    assert!(writers.iter().all(|writer| writer.requests() == 2));
     let mut seen = Vec::new();
     let (unread, more) = set.read(10, |process, note| seen.push((process, note)));
     assert!(unread.is_empty() && !more);
@@ -200,7 +200,7 @@ fn a_reader_that_writes_garbage_harms_no_process() {
         let garbage = vec![fill; size_of::<Rings<1>>() - 64];
         assert_eq!(rustix::io::pwrite(&file, &garbage, 64), Ok(garbage.len()));
         let word = u32::from_ne_bytes([fill; 4]);
-        assert_eq!(writer.wish(), word);
+        assert_eq!(writer.requests(), word);
         // Numbers that make no sense cost a bounded number of looks.
         let (notes, _) = read(&mut reader);
         assert!(notes.len() <= SLOTS);
@@ -232,7 +232,7 @@ fn no_one_can_cut_the_memory_of_another() {
     writer.write(&event(2));
     let (notes, unread) = read(&mut reader);
     assert_eq!((notes, unread.lost), (vec![event(2)], 1));
-    assert_eq!(writer.wish(), 0);
+    assert_eq!(writer.requests(), 0);
 }
 
 /// A process that lies about its ring is read in bounded time, and what it writes is judged.
@@ -303,5 +303,5 @@ fn only_a_ring_of_the_process_itself_is_asked() {
         let given = TraceReader::open(&path_of(&file)).unwrap();
         assert!(!given.is_of(&user));
     }
-    assert_eq!(reader.ring().wish.number.load(Ordering::Relaxed), 0);
+    assert_eq!(reader.ring().requests.number.load(Ordering::Relaxed), 0);
 }

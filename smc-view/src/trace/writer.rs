@@ -72,14 +72,14 @@ impl TraceWriter {
     /// reader may give it any value.
     #[inline(always)]
     #[must_use]
-    pub fn wish(&self) -> u32 {
-        self.ring.wish.number.load(Ordering::Relaxed)
+    pub fn requests(&self) -> u32 {
+        self.ring.requests.number.load(Ordering::Relaxed)
     }
 
-    /// Where [`Self::wish`] lies.
+    /// Where [`Self::requests`] lies.
     #[must_use]
-    pub fn wish_word(&self) -> &'static AtomicU32 {
-        &self.ring.wish.number
+    pub fn requests_word(&self) -> &'static AtomicU32 {
+        &self.ring.requests.number
     }
 
     /// Writes a note, in place of the oldest one if the ring is full.
