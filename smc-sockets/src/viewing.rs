@@ -188,6 +188,7 @@ impl Row {
                 row.technology = smc_view::Technology::Tcp;
                 (row.reason, row.peer_reason) = reasons(why);
                 row.sentence = publisher.sentence(&why.sentence());
+                row.remedy = publisher.sentence(&why.remedy());
             }
         }
         self.row.get_or_init(|| {

@@ -11,7 +11,7 @@ use crate::sentence::Sentence;
 pub(crate) const NAME: &str = "smc-view";
 
 /// First bytes of the memory, with the version of its layout.
-pub(crate) const MAGIC: u64 = u64::from_ne_bytes(*b"smcview\x01");
+pub(crate) const MAGIC: u64 = u64::from_ne_bytes(*b"smcview\x02");
 
 /// Most connections and listeners; further ones are counted alone.
 pub(crate) const CONNECTIONS: usize = 16_384;
@@ -22,7 +22,7 @@ pub(crate) const LINKS: usize = 1024;
 /// Most stacks.
 pub(crate) const STACKS: usize = 64;
 /// Most distinct sentences.
-pub(crate) const SENTENCES: usize = 64;
+pub(crate) const SENTENCES: usize = 128;
 
 /// Words of the rows.
 pub(crate) const CONNECTION_WORDS: usize = 18;

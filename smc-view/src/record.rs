@@ -137,6 +137,8 @@ pub struct Connection {
     pub peer_token: u32,
     /// Key of the sentence that says why it is TCP, or 0.
     pub sentence: u32,
+    /// Key of the sentence that says what to do about that, or 0.
+    pub remedy: u32,
     /// SMC-D: GID of this side.
     pub gid: u64,
     /// SMC-D: GID of the peer.
@@ -173,6 +175,7 @@ impl Connection {
             token: 0,
             peer_token: 0,
             sentence: 0,
+            remedy: 0,
             gid: 0,
             peer_gid: 0,
             conn: None,
@@ -207,7 +210,7 @@ impl Connection {
             pair(self.send_buffer, self.receive_buffer),
             pair(self.peer_buffer, self.stack),
             pair(self.token, self.peer_token),
-            self.sentence.into(),
+            pair(self.sentence, self.remedy),
             self.gid,
             self.peer_gid,
             self.conn.map_or(0, |conn| conn.wrapping_add(1)),
@@ -236,6 +239,7 @@ impl Connection {
         let ((reason, peer_reason), (send_buffer, receive_buffer)) =
             (halves(reasons), halves(buffers));
         let ((peer_buffer, stack), (token, peer_token)) = (halves(peer), halves(tokens));
+        let (sentence, remedy) = halves(sentence);
         let at = |words, port| SocketAddr::new(ip(words, is_ipv4 != 0), port);
         (state != 0).then_some(Self {
             state,
@@ -259,7 +263,8 @@ impl Connection {
             stack,
             token,
             peer_token,
-            sentence: sentence as u32,
+            sentence,
+            remedy,
             gid,
             peer_gid,
             conn: conn.checked_sub(1),

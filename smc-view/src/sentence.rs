@@ -2,9 +2,6 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
-/// Most bytes of a sentence; longer ones are cut.
-const LENGTH: usize = 248;
-
 /// A place for a sentence, shared by processes.
 #[derive(Debug)]
 #[repr(C)]
@@ -13,10 +10,13 @@ pub struct Sentence {
     key: AtomicU32,
     /// 0 until the sentence is complete.
     length: AtomicU32,
-    text: [AtomicU8; LENGTH],
+    text: [AtomicU8; Sentence::MOST],
 }
 
 impl Sentence {
+    /// Most bytes of a sentence; longer ones are cut.
+    pub const MOST: usize = 376;
+
     /// Takes the place for a key, if it is free, and writes the sentence. Returns whether
     /// the place is that of the key.
     pub fn enter(&self, key: u32, sentence: &[u8]) -> bool {

@@ -113,6 +113,7 @@ fn record(message: &[u8]) -> Option<Row> {
         memory: None,
         owner: None,
         sentence: None,
+        remedy: None,
         bytes: None,
     };
     let mut rest = message.get(RECORD..).unwrap_or_default();

@@ -44,6 +44,7 @@ fn row(found: &Found, links: &[LinkRecord], at: &Connection, counted: &Counted) 
         }),
         owner: Some((found.process, found.program.clone())),
         sentence: found.view.sentence(at.sentence),
+        remedy: found.view.sentence(at.remedy),
         bytes: is_smc.then_some([counted.sent, counted.received]),
     }
 }

@@ -119,6 +119,8 @@ pub struct Row {
     pub owner: Option<(u32, String)>,
     /// What the program says about why it is TCP.
     pub sentence: Option<String>,
+    /// What the program says can be done about that.
+    pub remedy: Option<String>,
     /// Bytes that the program sent and received, if they are counted.
     pub bytes: Option<[u64; 2]>,
 }
@@ -207,14 +209,20 @@ impl Row {
 
     /// Why it is TCP and what to do, in words, if it is.
     #[must_use]
-    pub fn why(&self) -> Option<(String, &'static str)> {
+    pub fn why(&self) -> Option<(String, String)> {
         let Mode::Tcp(own, peer) = self.mode else {
             return None;
         };
         let code = DiagnosisCode(smc_view::deciding_code(own, peer));
-        let sentence = self.sentence.clone();
-        let sentence = sentence.unwrap_or_else(|| code.sentence().to_owned());
-        Some((sentence, code.remedy()))
+        let or = |own: &Option<String>, of_code: &str| {
+            let own = own.clone();
+            own.unwrap_or_else(|| of_code.to_owned())
+        };
+        // The code alone is what a socket of the kernel has, and a program without room for more.
+        Some((
+            or(&self.sentence, code.sentence()),
+            or(&self.remedy, code.remedy()),
+        ))
     }
 }
 

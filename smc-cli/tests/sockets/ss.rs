@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use smc_sockets::{SmcListener, SmcStream, Stack};
+use smc_sockets::{Policy, Settings, SmcListener, SmcStream, Stack};
 use smcx::ss::kernel;
 use smcx::ss::row::{Columns, Cursor, Row};
 
@@ -287,6 +287,7 @@ fn connections_of_programs_are_listed_with_their_reasons() {
     assert_eq!(tcp.len(), 1, "{listed:?}");
     assert_eq!(tcp[0]["reason"], why.smcss());
     assert_eq!(tcp[0]["why"], why.sentence());
+    assert_eq!(tcp[0]["remedy"], why.remedy());
     let shown = smcx(["ss", "--explain"]);
     assert_eq!(shown.status, 0, "{}", shown.stderr);
     let mut lines = shown.stdout.lines();
@@ -303,6 +304,31 @@ fn connections_of_programs_are_listed_with_their_reasons() {
     );
     assert!(lines.next().unwrap().starts_with("    what to do: "));
     drop((near, far));
+}
+
+/// The code of a policy says nothing of which rule it is.
+#[test]
+fn the_remedy_is_that_of_the_particular_cause() {
+    let mut settings = Settings::default();
+    settings.policy = Policy::parse("exclude = [\"127.0.0.0/8\"]").unwrap();
+    let stack = Stack::with(settings).unwrap();
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    let near = SmcStream::connect_on(&stack, address).unwrap();
+    let why = *near.carrier().why_tcp().unwrap();
+    let of_code = why.reason().code.remedy();
+    assert_ne!(why.remedy(), of_code);
+    let listed = of_port(address.port(), &[]);
+    assert_eq!(listed.len(), 1, "{listed:?}");
+    assert_eq!(listed[0]["remedy"], why.remedy());
+    let shown = smcx(["ss", "--explain"]).stdout;
+    let expected = format!(
+        "    why: {}\n    what to do: {}\n",
+        why.sentence(),
+        why.remedy()
+    );
+    assert!(shown.contains(&expected), "{shown}");
+    drop((near, listener));
 }
 
 /// A program that accepts by itself, as those under `smcx run` do, has its listeners listed, too.

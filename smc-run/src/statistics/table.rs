@@ -18,7 +18,7 @@ pub const SLOTS: usize = 1024;
 const REASONS: usize = 64;
 
 /// The first bytes of a table, with the version of its layout.
-const MAGIC: u64 = u64::from_ne_bytes(*b"smcxrun\x01");
+const MAGIC: u64 = u64::from_ne_bytes(*b"smcxrun\x02");
 
 /// The whole of the memory.
 #[repr(C, align(64))]
@@ -48,7 +48,7 @@ impl Counter<'_> {
         self.slot.count_smc(carried);
     }
 
-    /// Counts a connection that stays TCP; `sentence` says why, in at most 248 bytes.
+    /// Counts a connection that stays TCP; `sentence` says why, in at most [`Sentence::MOST`] bytes.
     pub fn count_tcp(&self, sentence: &str, wanted: Wanted) {
         let key = key_of(sentence.as_bytes());
         self.reasons

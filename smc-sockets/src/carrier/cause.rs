@@ -219,12 +219,12 @@ impl fmt::Display for Limit {
             Self::PolicyMemory(most) => {
                 write!(
                     f,
-                    "the policy permits {most} octets of memory, which are in use"
+                    "the policy permits {most} bytes of memory, which are in use"
                 )
             }
             Self::LockedMemory(most) => write!(
                 f,
-                "the process may lock {most} octets of memory (RLIMIT_MEMLOCK), \
+                "the process may lock {most} bytes of memory (RLIMIT_MEMLOCK), \
                  and an RNIC needs more"
             ),
             Self::FileSize(most) => write!(

@@ -75,6 +75,8 @@ fn every_reason_has_a_sentence_a_side_and_a_remedy() {
         assert!(sentences.insert(why.sentence()), "{line}");
         for text in [why.sentence(), why.remedy()] {
             assert!(text.ends_with('.') && text.len() > 20, "{text}");
+            // Other processes read all of it.
+            assert!(text.len() <= smc_view::Sentence::MOST, "{text}");
         }
     }
     for code in DiagnosisCode::ALL {
@@ -124,7 +126,7 @@ fn codes_are_those_that_tools_print() {
     assert!(
         limit
             .sentence()
-            .contains("65536 octets of memory (RLIMIT_MEMLOCK)")
+            .contains("65536 bytes of memory (RLIMIT_MEMLOCK)")
     );
     assert!(limit.remedy().contains("ulimit -l"));
     let missing = Cause::CannotAsk(OptionMissing::Capabilities("CAP_BPF and CAP_NET_ADMIN"));

@@ -126,6 +126,7 @@ fn a_process_publishes_what_its_connections_are() {
     );
     let view = Found::at(std::process::id()).unwrap().view;
     assert_eq!(view.sentence(at.sentence), Some(why.sentence()));
+    assert_eq!(view.sentence(at.remedy), Some(why.remedy()));
     let fallbacks = read().statistics.fallbacks;
     assert_eq!(fallbacks.len(), 1);
     assert_eq!((fallbacks[0].side, fallbacks[0].count), (Side::Server, 1));
