@@ -2,16 +2,16 @@
 
 use crate::judge::Judge;
 use smc_proto::config::Config;
-use smc_proto::endpoint::ConnOptions;
-use smc_proto::id::DeviceId;
+use smc_proto::endpoint::{ConnOptions, Endpoint};
+use smc_proto::id::{DeviceId, GroupId};
 use smc_proto::path::RoceVersion;
 use smc_proto::storage::Limits;
 use smc_proto::time::Duration;
-use smc_proto::version::{SmcVersion, Terms};
+use smc_proto::version::{PeerHost, SmcVersion, Terms};
 use smc_proto::wire::types::{DiagnosisCode, Eid, Gid, Mac, Mtu, PeerId};
 use smc_transport_sim::fabric::{FabricConfig, HostId, PortConfig};
 use smc_transport_sim::fault::{FaultAction, FaultPlan, Operation, PortSelector, Trigger};
-use smc_transport_sim::sim::{Driven, Policy, Simulation, SocketId, Transport};
+use smc_transport_sim::sim::{Driven, Policy, Simulation, SocketId, Tables, Transport};
 
 /// Both ends of a connection.
 pub type Ends = (SocketId, SocketId);
@@ -293,12 +293,28 @@ impl MeetingWorld {
 /// Unless each host has one.
 #[track_caller]
 pub fn group_terms(world: &mut MeetingWorld) -> [Terms; 2] {
+    of_groups(world, |endpoint, group| {
+        endpoint.terms(group).expect("it lives")
+    })
+}
+
+/// What each host knows of the other one, by the one link group that it has.
+///
+/// # Panics
+/// If a host has not exactly one link group.
+pub fn group_hosts(world: &mut MeetingWorld) -> [Option<PeerHost>; 2] {
+    of_groups(world, Endpoint::peer_host)
+}
+
+fn of_groups<T>(
+    world: &mut MeetingWorld,
+    ask: impl Fn(&mut Endpoint<Tables>, GroupId) -> T,
+) -> [T; 2] {
     world.hosts.map(|host| {
         let groups = world.sim.groups(host).to_vec();
         let [group] = groups.as_slice() else {
             panic!("{host:?} has {groups:?}");
         };
-        let endpoint = world.sim.endpoint(host).expect("a host");
-        endpoint.terms(*group).expect("it lives")
+        ask(world.sim.endpoint(host).expect("a host"), *group)
     })
 }

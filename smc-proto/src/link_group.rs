@@ -97,7 +97,7 @@ use crate::fingerprint::until;
 use crate::id::{ConnIdx, Idx, LanId, LinkIdx, RemoteRmbIdx};
 use crate::slots::{Linked, Links, List};
 use crate::time::{Instant, earliest};
-use crate::version::Terms;
+use crate::version::{PeerHost, Terms};
 use crate::wire::types::{DiagnosisCode, Gid, LinkNumber, Mac, PeerId};
 
 /// List kinds of link groups.
@@ -138,6 +138,8 @@ pub struct LinkGroup {
     pub(crate) vlan: Option<u16>,
     /// What both sides agreed on at first contact.
     pub(crate) terms: Terms,
+    /// What the peer said of its host; not known in version 1.
+    pub(crate) host: PeerHost,
     pub(crate) state: GroupState,
     /// The LAN all its links are on (LINK-037).
     pub(crate) lan: LanId,
@@ -241,6 +243,7 @@ impl LinkGroup {
             peer_id,
             vlan,
             terms,
+            host: PeerHost::UNKNOWN,
             state: GroupState::Forming(formation),
             lan,
             links: [Idx::NONE; LINKS_PER_GROUP],

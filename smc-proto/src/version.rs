@@ -2,8 +2,8 @@
 
 use core::fmt;
 
-use crate::wire::clc::ClcVersion;
-use crate::wire::types::{Eid, FeatureMask, Release};
+use crate::wire::clc::{ClcVersion, FirstContactExtension};
+use crate::wire::types::{Eid, FeatureMask, Hostname, PeerOs, Release};
 
 /// How the bytes of a connection get to the peer.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -94,6 +94,37 @@ impl Terms {
     pub(crate) const fn is_v2(&self) -> bool {
         matches!(self.version, SmcVersion::V2)
     }
+}
+
+/// What the peer of a link group of version 2 said of its host at first contact, as it was received,
+/// and the EID that both hosts have in common. It is for people, and decides nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub struct PeerHost {
+    /// EID that the server chose.
+    pub eid: Eid,
+    /// Name of the host.
+    pub name: Hostname,
+    /// Its operating system.
+    pub os: PeerOs,
+}
+
+impl PeerHost {
+    /// The host that a first contact extension describes, beside the EID of the same message.
+    pub(crate) const fn of(eid: Eid, extension: &FirstContactExtension) -> Self {
+        Self {
+            eid,
+            name: extension.hostname,
+            os: extension.os,
+        }
+    }
+
+    /// No host is known.
+    pub(crate) const UNKNOWN: Self = Self {
+        eid: Eid([0; 32]),
+        name: Hostname([0; 32]),
+        os: PeerOs::UNKNOWN,
+    };
 }
 
 /// The outcome of a negotiation.

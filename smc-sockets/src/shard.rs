@@ -51,7 +51,7 @@ use smc_proto::id::ConnId;
 use smc_proto::storage::{Limits, Owned};
 use smc_proto::time::Instant;
 use smc_proto::trace::Observed;
-use smc_proto::wire::types::{BufferSize, Eid, Mac, PeerId};
+use smc_proto::wire::types::{BufferSize, Eid, Hostname, Mac, PeerId, PeerOs};
 use smc_transport_ism::device::MAX_DMB_LEN;
 use smc_transport_ism::shared::pairing::{Callers, PairingTimeouts};
 use smc_transport_ism::shared::{Device, SpinBudget, file_size_limit, mapping_limit};
@@ -203,6 +203,10 @@ impl Shard {
             let _ = config.v2.ueids.push(*eid);
         }
         config.v2.seid = policy.system_eid;
+        // As Linux does: people know hosts by their names.
+        let host = rustix::system::uname();
+        config.v2.hostname = Hostname::new(&host.nodename().to_string_lossy());
+        config.v2.os = PeerOs::LINUX;
         let eid = Eid::user(EID).map_err(io::Error::other)?;
         let _ = config.v2.ueids.push(eid);
         let mut limits = Limits::for_connections(connections.saturating_add(SPARE));

@@ -35,7 +35,8 @@ pub use memory::{Access, Atomics, Memory};
 pub use publish::{ConnectionRow, GroupRow, LinkRow, Publisher, StackRow};
 pub use read::{Counted, Found, Snapshot, View, processes, started};
 pub use record::{
-    Connection, GroupRecord, LinkRecord, Name, Progress, Role, StackRecord, Technology, state,
+    Connection, GroupRecord, Label, LinkRecord, Name, Progress, Role, StackRecord, Technology,
+    state,
 };
 pub use sentence::{Sentence, key_of};
 pub use statistics::{Extra, Fallback, KEYS, Side, Statistics, Traffic, deciding_code};

@@ -90,6 +90,52 @@ impl fmt::Debug for Name {
     }
 }
 
+/// A text of at most 32 bytes of any value, such as an EID and a host's name: padded with blanks, as
+/// in messages, or with zero bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Label(pub [u8; 32]);
+
+impl Label {
+    fn text(&self) -> &[u8] {
+        let text = self.0.split(|byte| *byte == 0).next();
+        text.unwrap_or_default().trim_ascii_end()
+    }
+
+    /// Whether nothing but padding is there.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.text().is_empty()
+    }
+
+    fn words(self) -> [u64; 4] {
+        let (high, low) = self.0.split_at(16);
+        let half = |half: &[u8]| half.try_into().map_or([0; 2], byte_words);
+        let ([a, b], [c, d]) = (half(high), half(low));
+        [a, b, c, d]
+    }
+
+    fn of_words([a, b, c, d]: [u64; 4]) -> Self {
+        let mut label = [0; 32];
+        let (high, low) = label.split_at_mut(16);
+        high.copy_from_slice(&bytes([a, b]));
+        low.copy_from_slice(&bytes([c, d]));
+        Self(label)
+    }
+}
+
+impl fmt::Display for Label {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // It is of another host: nothing in it controls a terminal.
+        f.pad(&printable(self.text()))
+    }
+}
+
+impl fmt::Debug for Label {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 /// A connection, or a listener.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Connection {
@@ -326,8 +372,12 @@ pub struct GroupRecord {
     pub since: u64,
     /// SMC-D: GIDs of this side and of the peer.
     pub gids: (u64, u64),
-    /// PNET ID.
-    pub pnet: Name,
+    /// Version 2: EID that both hosts have in common.
+    pub eid: Label,
+    /// Version 2: name of the peer's host, as the peer gives it.
+    pub peer_host: Label,
+    /// Version 2: number of the peer's operating system, 1 z/OS, 2 Linux, 3 AIX.
+    pub peer_os: u8,
 }
 
 impl GroupRecord {
@@ -343,25 +393,24 @@ impl GroupRecord {
             u8::from(self.direct),
         ];
         let mut words = [0; GROUP_WORDS];
-        let pnet = name_words(self.pnet);
-        words
-            .iter_mut()
-            .zip([
-                u64::from_ne_bytes(bytes),
-                self.number,
-                pair(self.vlan.into(), self.stack),
-                self.since,
-                self.gids.0,
-                self.gids.1,
-                pnet[0],
-                pnet[1],
-            ])
-            .for_each(|(to, from)| *to = from);
+        let vlan = u32::from(self.vlan) | u32::from(self.peer_os) << 16;
+        let first = [
+            u64::from_ne_bytes(bytes),
+            self.number,
+            pair(vlan, self.stack),
+            self.since,
+            self.gids.0,
+            self.gids.1,
+        ];
+        let all = first.into_iter().chain(self.eid.words());
+        let all = all.chain(self.peer_host.words());
+        words.iter_mut().zip(all).for_each(|(to, from)| *to = from);
         words
     }
 
     pub(crate) fn decode(words: &[u64; GROUP_WORDS]) -> Option<Self> {
-        let [first, number, vlan, since, gid, peer_gid, p0, p1, ..] = *words;
+        let [first, number, vlan, since, gid, peer_gid, labels @ ..] = *words;
+        let [e0, e1, e2, e3, h0, h1, h2, h3, ..] = labels;
         let [
             used,
             technology,
@@ -386,7 +435,9 @@ impl GroupRecord {
             stack,
             since,
             gids: (gid, peer_gid),
-            pnet: name([p0, p1]),
+            eid: Label::of_words([e0, e1, e2, e3]),
+            peer_host: Label::of_words([h0, h1, h2, h3]),
+            peer_os: (vlan >> 16) as u8,
         })
     }
 }
@@ -412,6 +463,8 @@ pub struct LinkRecord {
     pub device: Name,
     /// Name of the network interface.
     pub interface: Name,
+    /// PNET ID of the port; empty if it has none.
+    pub pnet: Name,
     /// GID of this end.
     pub gid: [u8; 16],
     /// GID of the other end.
@@ -424,6 +477,7 @@ impl LinkRecord {
         let [s0, s1, s2, s3] = self.stack.to_ne_bytes();
         let bytes = [1, self.link, flags, self.port, s0, s1, s2, s3];
         let (device, interface) = (name_words(self.device), name_words(self.interface));
+        let pnet = name_words(self.pnet);
         let (gid, peer) = (byte_words(self.gid), byte_words(self.peer_gid));
         let mut words = [0; LINK_WORDS];
         words
@@ -440,13 +494,30 @@ impl LinkRecord {
                 gid[1],
                 peer[0],
                 peer[1],
+                pnet[0],
+                pnet[1],
             ])
             .for_each(|(to, from)| *to = from);
         words
     }
 
     pub(crate) fn decode(words: &[u64; LINK_WORDS]) -> Option<Self> {
-        let [first, number, group, d0, d1, i0, i1, g0, g1, p0, p1, ..] = *words;
+        let [
+            first,
+            number,
+            group,
+            d0,
+            d1,
+            i0,
+            i1,
+            g0,
+            g1,
+            p0,
+            p1,
+            n0,
+            n1,
+            ..,
+        ] = *words;
         let [used, link, flags, port, stack @ ..] = first.to_ne_bytes();
         (used != 0).then_some(Self {
             number,
@@ -458,6 +529,7 @@ impl LinkRecord {
             port,
             device: name([d0, d1]),
             interface: name([i0, i1]),
+            pnet: name([n0, n1]),
             gid: bytes([g0, g1]),
             peer_gid: bytes([p0, p1]),
         })

@@ -9,6 +9,7 @@ use super::*;
 use crate::layout::CONNECTIONS;
 
 mod hostile;
+mod many;
 
 /// A publisher of its own for each test, and what is read of it.
 fn publisher() -> (&'static Publisher, View) {
@@ -152,7 +153,9 @@ fn groups_links_stacks_and_sentences_are_read() {
         stack: 1,
         since: 0,
         gids: (1, 2),
-        pnet: Name::of("NET1"),
+        eid: Label(*b"COMPANY.EID                     "),
+        peer_host: Label(*b"a-host-name-of-thirty-two-bytes!"),
+        peer_os: 2,
     };
     let link = LinkRecord {
         stack: 0x0102_0304,
@@ -164,6 +167,7 @@ fn groups_links_stacks_and_sentences_are_read() {
         port: 1,
         device: Name::of("mlx5_0"),
         interface: Name::of("a-name-of-twenty-characters"),
+        pnet: Name::of("NET1"),
         gid: [1; 16],
         peer_gid: [2; 16],
     };
@@ -188,6 +192,15 @@ fn groups_links_stacks_and_sentences_are_read() {
     assert_eq!(read.stacks, [stack]);
     assert_eq!(view.stacks(), [stack]);
     assert_eq!(link.interface.to_string(), "a-name-of-twenty");
+    let host = "a-host-name-of-thirty-two-bytes!";
+    let labels = (group.eid.to_string(), group.peer_host.to_string());
+    assert_eq!(labels, ("COMPANY.EID".to_owned(), host.to_owned()));
+    let hostile = Label(*b"\x1b[2Ja\xe2\x80\xaeb\0 what is behind it    ");
+    assert_eq!(
+        (hostile.to_string().as_str(), hostile.is_empty()),
+        ("?[2Ja?b", false)
+    );
+    assert!(Label::default().is_empty() && Label([b' '; 32]).is_empty());
     drop(rows);
     let read = view.read();
     assert!(read.groups.is_empty() && read.links.is_empty() && read.stacks.is_empty());

@@ -439,6 +439,9 @@ fn moved_links(pair: &mut Pair, input: &mut Input, sink: &mut Sink) -> Result<()
         ensure(endpoint.usage().links == 2, Failure::NoSuchLink)?;
         let terms = endpoint.terms(live.group).ok_or(Failure::NoSuchLink)?;
         sink.hashed(&terms, &terms);
+        if let Some(host) = endpoint.peer_host(live.group) {
+            sink.hashed(&host, &host);
+        }
         ensure(terms.version == roce.smc(), Failure::NoSuchLink)?;
         let status = endpoint.link(live.link).ok_or(Failure::NoSuchLink)?;
         sink.value(&status, &status);

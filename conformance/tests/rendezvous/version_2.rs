@@ -1,11 +1,11 @@
 //! SMC-R of version 2 between two engines: which version they end on, and that
 //! links, buffers and data work in it as they do in version 1.
 
-use conformance::versions::{Meeting, Outcome, eid, group_terms};
+use conformance::versions::{Meeting, Outcome, eid, group_hosts, group_terms};
 use smc_proto::config::{Config, Offers};
 use smc_proto::time::Duration;
 use smc_proto::version::SmcVersion::{self, V1, V2};
-use smc_proto::wire::types::{DiagnosisCode as Code, Release};
+use smc_proto::wire::types::{DiagnosisCode as Code, Hostname, PeerOs, Release};
 
 const NONE: Offers = Offers::empty();
 const R1: Offers = Offers::SMCR_V1;
@@ -109,6 +109,31 @@ fn eids_and_addresses_decide_about_version_2() {
     let only_v1 = |c: &mut Config| c.offers = R1;
     let found = ends(unknown(Meeting::new().client(only_v1)));
     assert_eq!(found, by_client(Code::CONFIGURATION));
+}
+
+/// For people, who know hosts by their names.
+#[test]
+fn each_side_knows_the_others_host_and_the_common_eid() {
+    let named = |name: &'static str, os: PeerOs| {
+        move |c: &mut Config| {
+            c.v2.hostname = Hostname::new(name);
+            c.v2.os = os;
+        }
+    };
+    let meeting = Meeting::new()
+        .client(named("client.example", PeerOs::AIX))
+        .server(named("server.example", PeerOs::ZOS));
+    let mut world = meeting.build();
+    world.open();
+    let [client, server] = group_hosts(&mut world).map(|host| host.expect("version 2"));
+    assert_eq!(client.name, Hostname::new("server.example"));
+    assert_eq!(server.name, Hostname::new("client.example"));
+    assert_eq!((client.os, server.os), (PeerOs::ZOS, PeerOs::AIX));
+    assert!(client.eid == server.eid && client.eid.is_user());
+    // Version 1 has nothing of the kind.
+    let mut world = Meeting::new().client(|c| c.offers = R1).build();
+    world.open();
+    assert_eq!(group_hosts(&mut world), [None, None]);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::path::LocalPath;
 use crate::stats::Statistics;
 use crate::storage::Storage;
 use crate::time::Instant;
-use crate::version::Terms;
+use crate::version::{PeerHost, Terms};
 use crate::wire::types::{Gid, LinkNumber, Mac};
 
 impl<S: Storage> Endpoint<S> {
@@ -85,6 +85,12 @@ impl<S: Storage> Endpoint<S> {
             max_links: g.max_links,
             ..g.terms
         })
+    }
+
+    /// What the peer said of its host, of a link group of version 2, unless the handle is stale.
+    pub fn peer_host(&mut self, group: GroupId) -> Option<PeerHost> {
+        self.terms(group).filter(Terms::is_v2)?;
+        Some(self.unchanged_engine().group(group.index)?.host)
     }
 
     /// Counters since the endpoint was made.

@@ -13,7 +13,7 @@ use crate::id::{ConnIdx, HandshakeIdx, Idx, LinkIdx};
 use crate::link_group::{Fallback, Formation, Link, LinkGroup, QpGoal, Role, qpn_bucket};
 use crate::path::{IsmPath, LocalPath, Paths, Route};
 use crate::trace::TraceEvent;
-use crate::version::SmcVersion;
+use crate::version::{PeerHost, SmcVersion};
 use crate::wire::clc::AcceptConfirm;
 use crate::wire::types::{AlertToken, DiagnosisCode};
 
@@ -179,6 +179,10 @@ impl Engine<'_> {
         };
         let vlan = h.options.vlan;
         let first_contact = accept.first_contact;
+        let host = accept
+            .v2
+            .as_ref()
+            .map(|v2| PeerHost::of(v2.eid, &v2.extension));
         let accept = PeerEnd::new(accept);
         h.agreed = agreed;
         h.peer = Some(accept);
@@ -193,6 +197,7 @@ impl Engine<'_> {
         }
         if first_contact {
             self.on_first_contact_accept(conn, handshake, path, &accept);
+            self.keep_host(conn, host);
         } else {
             //= RENDEZVOUS-011
             //= V2-133
@@ -267,6 +272,14 @@ impl Engine<'_> {
             record.first_contact = true;
         }
         self.join(link, conn, handshake);
+    }
+
+    /// Keeps what the server of a new group says of its host.
+    pub(crate) fn keep_host(&mut self, conn: ConnIdx, host: Option<PeerHost>) {
+        let group = self.conn(conn).map_or(Idx::NONE, |record| record.group);
+        if let (Some(host), Some(g)) = (host, self.groups.groups.at_mut(group)) {
+            g.host = host;
+        }
     }
 
     /// Gives a link the other end of its queue pair.

@@ -17,7 +17,7 @@ use crate::link_group::{
     Acquired, Fallback, IsmBuffer, IsmPeer, LinkGroup, Memory, PeerDmb, Role, same_device,
 };
 use crate::path::IsmPath;
-use crate::version::{SmcVersion, Technology};
+use crate::version::{PeerHost, SmcVersion, Technology};
 use crate::wire::cdc_ism::CDC_ISM_LENGTH;
 use crate::wire::clc::{SmcdAcceptConfirm, SmcdAcceptConfirmV2};
 use crate::wire::types::{AlertToken, DiagnosisCode, IsmGid};
@@ -253,6 +253,13 @@ impl Engine<'_> {
         };
         h.smcd = Some(ends);
         self.join_ism_group(conn, handshake, ends.ism_peer, accept.first_contact);
+        if accept.first_contact {
+            let host = accept
+                .v2
+                .as_ref()
+                .map(|v2| PeerHost::of(v2.eid, &v2.extension));
+            self.keep_host(conn, host);
+        }
     }
 
     /// Client: the group of a device and a peer carries the connection.
@@ -312,6 +319,7 @@ impl Engine<'_> {
                 Ok(terms) => {
                     if let Some(g) = self.groups.groups.at_mut(group) {
                         g.terms = terms;
+                        g.host = PeerHost::of(v2.eid, &v2.extension);
                     }
                 }
                 // What the client takes for agreed is not; and for it SMC-D has begun.

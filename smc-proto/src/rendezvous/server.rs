@@ -10,7 +10,7 @@ use crate::event::CloseReason;
 use crate::id::{ConnIdx, GroupIdx, HandshakeIdx, Idx};
 use crate::link_group::{Formation, QpGoal, Role, peer_bucket};
 use crate::path::{LocalPath, Paths, Route};
-use crate::version::{Negotiated, SmcVersion};
+use crate::version::{Negotiated, PeerHost, SmcVersion};
 use crate::wire::clc::AcceptConfirm;
 use crate::wire::types::{DiagnosisCode, Mac};
 
@@ -254,6 +254,10 @@ impl Engine<'_> {
             }
         }
         let extension = confirm.v2.map(|v2| v2.extension);
+        let host = confirm
+            .v2
+            .as_ref()
+            .map(|v2| PeerHost::of(v2.eid, &v2.extension));
         let confirm = end;
         h.peer = Some(confirm);
         h.deadline = None;
@@ -272,6 +276,7 @@ impl Engine<'_> {
                     Ok(terms) => {
                         if let Some(g) = self.groups.groups.at_mut(group) {
                             g.terms = terms;
+                            g.host = host.unwrap_or(g.host);
                         }
                     }
                     Err(code) => return self.decline(handshake, code, false),

@@ -7,7 +7,7 @@ use smc_proto::time::Instant;
 use smc_proto::version::Technology;
 use smc_transport_ism::shared::pairing::Peer;
 use smc_view::{
-    GroupRecord, GroupRow, LinkRecord, LinkRow, Name, Role, Side, StackRecord, StackRow,
+    GroupRecord, GroupRow, Label, LinkRecord, LinkRow, Name, Role, Side, StackRecord, StackRow,
 };
 
 use super::State;
@@ -120,6 +120,7 @@ impl State {
         else {
             return;
         };
+        let host = self.engine.peer_host(group);
         let row = publisher.group(&GroupRecord {
             number: viewing::number_of_group(group),
             technology: viewing::technology(terms.technology),
@@ -134,6 +135,9 @@ impl State {
             direct: terms.direct,
             stack: known.stack,
             gids: known.gids,
+            eid: host.map_or_else(Label::default, |host| Label(host.eid.0)),
+            peer_host: host.map_or_else(Label::default, |host| Label(host.name.0)),
+            peer_os: host.map_or(0, |host| host.os.0),
             ..GroupRecord::default()
         });
         self.published.groups.extend(row.map(|row| (group, row)));
@@ -149,9 +153,8 @@ impl State {
             return;
         };
         let verbs = self.transports.verbs.as_ref();
-        let (device, interface) = verbs
-            .and_then(|verbs| verbs.names(status.path.device))
-            .unwrap_or_default();
+        let names = verbs.and_then(|verbs| verbs.names(status.path.device, status.path.port));
+        let names = names.unwrap_or_default();
         let record = LinkRecord {
             number: viewing::number_of_link(link),
             group: viewing::number_of_group(status.group),
@@ -160,8 +163,9 @@ impl State {
             active: status.active,
             asymmetric: status.asymmetric,
             port: status.path.port,
-            device: Name::of(&device),
-            interface: Name::of(&interface),
+            device: Name::of(&names.device),
+            interface: Name::of(&names.interface),
+            pnet: Name::of(&names.pnet),
             gid: status.path.gid.0,
             peer_gid: status.peer.map_or([0; 16], |(gid, _)| gid.0),
         };

@@ -49,8 +49,19 @@ pub(crate) trait Verbs: Send {
     fn mac(&self) -> Mac;
     /// Bytes that the process may lock, if an RNIC last refused for that.
     fn reached_limit(&self) -> Option<u64>;
-    /// Names of a device and of its network interface.
-    fn names(&self, device: DeviceId) -> Option<(String, String)>;
+    /// Names of a port of a device.
+    fn names(&self, device: DeviceId, port: u8) -> Option<PortNames>;
+}
+
+/// By what names people know a port of an RNIC.
+#[derive(Default)]
+pub(crate) struct PortNames {
+    /// The device.
+    pub(crate) device: String,
+    /// Its network interface.
+    pub(crate) interface: String,
+    /// PNET ID of the port; empty if it has none.
+    pub(crate) pnet: String,
 }
 
 /// Completions taken in at one go, so that no peer keeps the lock for itself.
@@ -178,13 +189,18 @@ impl<R: Rnic> Verbs for Rnics<R> {
             .unwrap_or_default()
     }
 
-    fn names(&self, device: DeviceId) -> Option<(String, String)> {
+    fn names(&self, device: DeviceId, port: u8) -> Option<PortNames> {
         let mut ports = self.surroundings.ports().iter();
-        let (_, port) = ports.find(|(of, _)| *of == device)?;
+        let (_, port) = ports.find(|(of, at)| *of == device && at.port == port)?;
         let network = self.surroundings.network();
         let mut interfaces = port.gids.iter().map(|gid| network.interface(gid.interface));
         let interface = interfaces.find_map(|at| at.map(|at| at.name.clone()));
-        Some((port.device.clone(), interface.unwrap_or_default()))
+        let pnet = self.surroundings.pnet_of_port(port);
+        Some(PortNames {
+            device: port.device.clone(),
+            interface: interface.unwrap_or_default(),
+            pnet: pnet.map(|id| id.to_string()).unwrap_or_default(),
+        })
     }
 
     fn reached_limit(&self) -> Option<u64> {
