@@ -299,8 +299,9 @@ pub(crate) fn read(
             }
         }
     }
-    let (mut total, mut rings) = (0, false);
+    let (mut total, mut room, mut rings) = (0, 0, false);
     for slice in into {
+        room += slice.len();
         let mut call = Call {
             memory: &mut lent.memory,
             rings: false,
@@ -324,7 +325,7 @@ pub(crate) fn read(
         }
     }
     if !peeks && total > 0 {
-        socket.view.received(total);
+        socket.view.received(total, room);
     }
     finish(shard, socket, slot, rings);
     (total > 0).then_some(total)
@@ -351,7 +352,7 @@ pub(crate) fn write(shard: &Arc<Shard>, socket: &Socket, bytes: &[u8]) -> Option
     match written {
         Ok(len @ 1..) => {
             socket.reset_backoff();
-            socket.view.sent(len as usize);
+            socket.view.sent(len as usize, bytes.len());
             finish(shard, socket, slot, rings);
             Some(len as usize)
         }

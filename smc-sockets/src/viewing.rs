@@ -6,7 +6,7 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::os::fd::{IntoRawFd, OwnedFd};
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -15,7 +15,7 @@ use smc_proto::connection::{CloseState, Progress};
 use smc_proto::id::{ConnId, GroupId, LinkId};
 use smc_proto::version::{SmcVersion, Technology};
 use smc_view::trace::{self, TraceWriter};
-use smc_view::{Connection, ConnectionRow, Publisher, Role, Side, state};
+use smc_view::{Connection, ConnectionRow, Extra, Publisher, Role, Side, state};
 
 use crate::carrier::{Carrier, WhyTcp};
 use crate::descriptors;
@@ -127,12 +127,22 @@ fn start_tracer() -> (Option<TraceWriter>, Kept) {
     (writer, file.map(Kept::new).unwrap_or_default())
 }
 
+/// Whether a call is about more bytes than a buffer has, whose size is 0 while it is not known.
+#[inline(always)]
+fn is_above(bytes: usize, size: &AtomicU32) -> bool {
+    let size = size.load(Ordering::Relaxed);
+    size != 0 && bytes > size as usize
+}
+
 /// The row of a connection, once it is decided what carries it.
 #[derive(Default)]
 pub(crate) struct Row {
     row: OnceLock<Option<ConnectionRow>>,
     /// The state that was published last, by the kernel's number.
     state: AtomicU8,
+    /// Bytes of the smaller of the buffers that are written to, and of the one that is read; 0
+    /// while they are not known.
+    sizes: [AtomicU32; 2],
 }
 
 impl Row {
@@ -141,19 +151,42 @@ impl Row {
         self.row.get()?.as_ref()
     }
 
-    /// Counts bytes that one call sent. Callers have the connection alone.
+    /// Counts bytes that one call sent, of those that it had to send. Callers have the connection
+    /// alone.
     #[inline(always)]
-    pub(crate) fn sent(&self, bytes: usize) {
+    pub(crate) fn sent(&self, bytes: usize, of: usize) {
         if let Some(row) = self.get() {
             row.sent(bytes);
+            if is_above(of, &self.sizes[0]) {
+                self.too_small_to_send(of);
+            }
         }
     }
 
-    /// Counts bytes that one call received. Callers have the connection alone.
+    /// Counts bytes that one call received, into room for so many. Callers have the connection
+    /// alone.
     #[inline(always)]
-    pub(crate) fn received(&self, bytes: usize) {
+    pub(crate) fn received(&self, bytes: usize, room: usize) {
         if let Some(row) = self.get() {
             row.received(bytes);
+            if is_above(room, &self.sizes[1]) {
+                self.extra(Extra::ReceiveBufferTooSmall);
+            }
+        }
+    }
+
+    #[cold]
+    fn too_small_to_send(&self, bytes: usize) {
+        let Some(at) = self.get().and_then(ConnectionRow::get) else {
+            return;
+        };
+        for (size, extra) in [
+            (at.send_buffer, Extra::SendBufferTooSmall),
+            (at.peer_buffer, Extra::PeerBufferTooSmall),
+        ] {
+            if size > 0 && bytes > size as usize {
+                self.extra(extra);
+            }
         }
     }
 
@@ -214,6 +247,12 @@ impl Row {
         at.group = Some(number_of_group(known.group));
         at.link = known.link;
         (at.gid, at.peer_gid) = known.gids;
+        let written = [at.send_buffer, at.peer_buffer];
+        let least = written.into_iter().filter(|size| *size > 0).min();
+        let sizes = [least.unwrap_or(0), at.receive_buffer];
+        for (size, is) in self.sizes.iter().zip(sizes) {
+            size.store(is, Ordering::Relaxed);
+        }
         at.stack = known.stack;
         at.conn = Some(number_of_conn(known.conn));
         row.set(&at);
@@ -260,7 +299,8 @@ impl Row {
     }
 
     /// Counts a call that the statistics name.
-    pub(crate) fn extra(&self, extra: smc_view::Extra) {
+    #[cold]
+    pub(crate) fn extra(&self, extra: Extra) {
         if let (Some(publisher), Some(at)) = (publisher(), self.get().and_then(ConnectionRow::get))
         {
             publisher.extra(at.technology, extra);

@@ -83,8 +83,11 @@ pub(crate) mod key {
     pub(crate) const BUFFERS_RECEIVED: usize = 9;
     pub(crate) const REQUESTS_SENT: usize = 18;
     pub(crate) const REQUESTS_RECEIVED: usize = 27;
+    pub(crate) const SMALL_SENT_PEER: usize = 36;
+    pub(crate) const SMALL_SENT: usize = 37;
     pub(crate) const FULL_PEER: usize = 38;
     pub(crate) const ALLOCATED_SENT: usize = 41;
+    pub(crate) const SMALL_RECEIVED: usize = 44;
     pub(crate) const ALLOCATED_RECEIVED: usize = 48;
     pub(crate) const CLIENT_V1: usize = 50;
     pub(crate) const URGENT: usize = 55;
@@ -116,6 +119,12 @@ pub enum Extra {
     Cork,
     /// Small writes are never held back.
     NoDelay,
+    /// A call sent more than the send buffer holds.
+    SendBufferTooSmall,
+    /// A call sent more than the peer's buffer holds.
+    PeerBufferTooSmall,
+    /// A call received into more than the receive buffer holds.
+    ReceiveBufferTooSmall,
 }
 
 impl Extra {
@@ -124,6 +133,9 @@ impl Extra {
             Self::Urgent => key::URGENT,
             Self::Cork => key::CORK,
             Self::NoDelay => key::NODELAY,
+            Self::SendBufferTooSmall => key::SMALL_SENT,
+            Self::PeerBufferTooSmall => key::SMALL_SENT_PEER,
+            Self::ReceiveBufferTooSmall => key::SMALL_RECEIVED,
         }
     }
 }

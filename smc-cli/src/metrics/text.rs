@@ -183,7 +183,7 @@ const FAMILIES: &[Family] = &[
         name: "smc_buffer_too_small",
         kind: "counter",
         unit: None,
-        help: "Times a buffer was too small for a call, as far as programs count that.",
+        help: "Calls about more bytes than a buffer has, here or at the peer.",
         samples: |counters, _| places(counters, "SIZE_SM"),
     },
     Family {

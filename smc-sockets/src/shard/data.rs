@@ -88,7 +88,7 @@ impl State {
                 bytes: octets,
                 follows,
             })) => {
-                socket.view.received(octets as usize);
+                socket.view.received(octets as usize, into.len());
                 if follows {
                     self.send(shard, now);
                 }
@@ -170,7 +170,7 @@ impl State {
             Some(Ok(0)) => None,
             Some(Ok(len)) => {
                 socket.reset_backoff();
-                socket.view.sent(len as usize);
+                socket.view.sent(len as usize, octets.len());
                 self.send(shard, now);
                 if socket.is_polled() && !self.is_writable(socket, now) {
                     socket.mark(Direction::Write);
@@ -293,7 +293,7 @@ impl State {
                 transports.take(Via::Ism, id, readable, &mut octets)
             }) {
                 status.left.extend(octets.iter().take(len as usize));
-                entry.socket.view.received(len as usize);
+                entry.socket.view.received(len as usize, len as usize);
             }
             status.ended = conn.is_end_of_stream();
         }

@@ -91,7 +91,7 @@ impl State {
         match written {
             Ok(()) if len == 0 => None,
             Ok(()) => {
-                socket.view.sent(len as usize);
+                socket.view.sent(len as usize, octets.len());
                 if len as usize == octets.len() {
                     socket.view.extra(Extra::Urgent);
                 }

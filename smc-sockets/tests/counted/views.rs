@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 
 use super::alone;
+use smc_proto::wire::types::PeerOs;
 use smc_sockets::{SmcListener, SmcStream, Stack};
 use smc_view::{Connection, Counted, Found, Role, Side, Snapshot, Technology, state};
 
@@ -43,7 +44,15 @@ fn a_process_publishes_what_its_connections_are() {
         |(at, _): &(Connection, Counted)| at.state == state::LISTEN && at.local == address;
     assert!(snapshot.connections.iter().any(listens), "{snapshot:?}");
     assert_eq!(snapshot.stacks.len(), 2);
-    assert!(!snapshot.groups.is_empty());
+    // Each end knows the EID in common, and the other's host by its name.
+    let host = rustix::system::uname();
+    let host = host.nodename().to_string_lossy().into_owned();
+    assert_eq!(snapshot.groups.len(), 2);
+    for group in &snapshot.groups {
+        assert!(!group.eid.is_empty(), "{group:?}");
+        assert_eq!(group.peer_host.to_string(), host[..host.len().min(32)]);
+        assert_eq!(group.peer_os, PeerOs::LINUX.0);
+    }
 
     // 150,000 bytes in three calls, and 7 back.
     for _ in 0..3 {
@@ -132,4 +141,41 @@ fn a_process_publishes_what_its_connections_are() {
     assert_eq!((fallbacks[0].side, fallbacks[0].count), (Side::Server, 1));
     drop((accepted, listener));
     assert!(read().connections.is_empty());
+}
+
+/// What a call is about may exceed the buffers, of which the statistics say that they are too small.
+#[test]
+fn calls_that_exceed_a_buffer_are_counted() {
+    if !alone(&calls_that_exceed_a_buffer_are_counted) {
+        return;
+    }
+    let listener = SmcListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let accepting = std::thread::spawn(move || listener.accept().unwrap().0);
+    let mut client = SmcStream::connect(address).unwrap();
+    let mut accepted = accepting.join().unwrap();
+    assert!(client.carrier().is_smc(), "{}", client.carrier());
+    let (at, _) = of_port(address.port(), Role::Client);
+    let size = at.peer_buffer as usize;
+    let counts = || {
+        let smc_d = read().statistics.smc_d;
+        let keys = ["TX_BUF_SIZE_SM_PEER", "TX_BUF_SIZE_SM", "RX_BUF_SIZE_SM"];
+        keys.map(|key| smc_d.get(&format!("SMC_INT_{key}_CNT")))
+    };
+    // Whatever fills a buffer fits it.
+    client.write_all(&vec![1; size]).unwrap();
+    accepted.read_exact(&mut vec![0; size]).unwrap();
+    assert_eq!(counts()[0], 0);
+    let room = of_port(address.port(), Role::Server).0.receive_buffer as usize;
+    let reading = std::thread::spawn(move || {
+        let mut received = 0;
+        while received <= size {
+            received += accepted.read(&mut vec![0; room + 1]).unwrap();
+        }
+        (accepted, received)
+    });
+    client.write_all(&vec![1; size + 1]).unwrap();
+    assert_eq!(reading.join().unwrap().1, size + 1);
+    let [peer, _, receive] = counts();
+    assert!(peer == 1 && receive >= 1, "{:?}", counts());
 }
