@@ -1,6 +1,7 @@
 //! `smcx devices`: what of this machine could carry SMC, and why not.
 
 mod facts;
+pub mod kernel;
 mod report;
 mod table;
 
@@ -21,12 +22,20 @@ pub fn run(arguments: &DevicesArguments, stdout: &mut dyn Write) -> Result<(), F
         .map_err(|error| Failure::Problem(format!("devices: {error}")))?;
     if arguments.details {
         let groups = crate::links::all()?;
+        // Without SMC in the kernel there are none of its.
+        let of_kernel = kernel::devices().ok();
         match arguments.json {
             true => {
-                let object = table::object(&devices, &arguments.sysfs, &groups);
+                let mut object = table::object(&devices, &arguments.sysfs, &groups);
+                if let (Some(of_kernel), Some(map)) = (&of_kernel, object.as_object_mut()) {
+                    map.insert("kernel".into(), kernel::object(of_kernel));
+                }
                 writeln!(stdout, "{object}")?;
             }
-            false => table::write(&devices, &arguments.sysfs, &groups, stdout)?,
+            false => {
+                table::write(&devices, &arguments.sysfs, &groups, stdout)?;
+                kernel::write(of_kernel.as_deref().unwrap_or_default(), stdout)?;
+            }
         }
         return Ok(());
     }

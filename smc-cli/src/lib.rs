@@ -36,6 +36,8 @@ pub mod metrics;
 #[cfg(target_os = "linux")]
 #[doc(hidden)]
 pub mod net;
+#[cfg(target_os = "linux")]
+mod netlink;
 #[doc(hidden)]
 pub mod output;
 #[cfg(target_os = "linux")]

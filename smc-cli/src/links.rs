@@ -1,6 +1,7 @@
-//! `smcx links`: link groups of programs, and the links of SMC-R.
+//! `smcx links`: link groups of programs and of the kernel's SMC, and the links of SMC-R.
 
 pub mod group;
+pub mod kernel;
 pub mod text;
 
 use std::io::Write;
@@ -19,6 +20,8 @@ use group::Group;
 /// `/proc` cannot be read, or the output cannot be written.
 pub fn run(arguments: &LinksArguments, stdout: &mut dyn Write) -> Result<(), Failure> {
     let mut groups = all()?;
+    // Without SMC in the kernel there are none of its.
+    groups.extend(kernel::groups().unwrap_or_default());
     groups.retain(|group| match group.record.technology {
         Technology::SmcR => !arguments.smcd,
         _ => !arguments.smcr,
@@ -49,7 +52,7 @@ fn object(group: &Group) -> Value {
         let at = &link.record;
         json!({
             "link": at.link,
-            "state": link.state(),
+            "state": link.state,
             "connections": link.connections,
             "interface": at.interface.to_string(),
             "device": at.device.to_string(),
@@ -66,17 +69,25 @@ fn object(group: &Group) -> Value {
         "version": record.version,
         "release": record.release,
         "vlan": record.vlan,
-        "pnet_id": record.pnet.to_string(),
+        "pnet_id": group.pnet().to_string(),
         "connections": group.connections,
         "max_connections": record.max_connections,
         "send_buffers": group.send_buffers,
         "receive_buffers": group.receive_buffers,
-        "process": group.owner.0,
-        "program": group.owner.1,
+        "process": group.owner.as_ref().map(|(process, _)| process),
+        "program": group.owner.as_ref().map(|(_, program)| program),
     });
     let Some(map) = object.as_object_mut() else {
         return object;
     };
+    for (key, label) in [("eid", record.eid), ("peer_host", record.peer_host)] {
+        if !label.is_empty() {
+            map.insert(key.into(), json!(label.to_string()));
+        }
+    }
+    if let Some(os) = group.peer_os() {
+        map.insert("peer_os".into(), json!(os));
+    }
     match record.technology {
         Technology::SmcR => {
             map.insert("type".into(), json!(group.kind()));

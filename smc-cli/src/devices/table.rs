@@ -10,6 +10,11 @@ use smc_view::{Name, Technology};
 use super::facts::{Devices, IsmFunction, PortFacts, Rnic};
 use crate::links::group::Group;
 
+/// The columns of both tables.
+pub(super) const SMCR: &str = "Net-Dev         IB-Dev   IB-P  IB-State  Type          Crit   FID   \
+                               PCI-ID        PCHID  #Links  PNET-ID";
+pub(super) const SMCD: &str = "FID  Type  PCI-ID        PCHID  InUse  #LGs  PNET-ID";
+
 /// A port of an RNIC.
 #[derive(Debug)]
 struct Port<'a> {
@@ -37,11 +42,7 @@ pub(super) fn write(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     writeln!(out, "SMC-R devices")?;
-    writeln!(
-        out,
-        "Net-Dev         IB-Dev   IB-P  IB-State  Type          Crit   FID   PCI-ID        PCHID  \
-         #Links  PNET-ID"
-    )?;
+    writeln!(out, "{SMCR}")?;
     for at in ports(devices, root, groups) {
         writeln!(
             out,
@@ -60,7 +61,7 @@ pub(super) fn write(
         )?;
     }
     writeln!(out, "\nSMC-D devices")?;
-    writeln!(out, "FID  Type  PCI-ID        PCHID  InUse  #LGs  PNET-ID")?;
+    writeln!(out, "{SMCD}")?;
     let shared = groups.iter();
     let shared = shared.filter(|at| at.record.technology == Technology::SmcD);
     let shared = shared.count();
@@ -191,7 +192,7 @@ fn attribute(path: &Path) -> Option<u32> {
     u32::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).ok()
 }
 
-fn kind(device: u32) -> String {
+pub(super) fn kind(device: u32) -> String {
     match device {
         0x1004 => "RoCE_Express".to_owned(),
         0x1016 => "RoCE_Express2".to_owned(),
@@ -217,6 +218,6 @@ fn pnet(port: &PortFacts) -> String {
     }
 }
 
-const fn yes(is: bool) -> &'static str {
+pub(super) const fn yes(is: bool) -> &'static str {
     if is { "Yes" } else { "No" }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use smc_view::{GroupRecord, LinkRecord, Role, Snapshot, Technology, state};
+use smc_view::{GroupRecord, LinkRecord, Name, Role, Snapshot, Technology, state};
 
 use crate::ss::row::{process_name, role_name, technology_name};
 
@@ -19,8 +19,19 @@ pub struct Group {
     pub send_buffers: u64,
     /// Bytes of the buffers that the peer writes to.
     pub receive_buffers: u64,
-    /// The process and the name of its program.
-    pub owner: (u32, String),
+    /// The process and the name of its program; `None` for a group of the kernel's SMC.
+    pub owner: Option<(u32, String)>,
+    /// What the kernel says of its group.
+    pub kernel: OfKernel,
+}
+
+/// What the kernel says of a link group of its own, and the links say of those of programs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct OfKernel {
+    /// The kind of the group.
+    pub kind: Option<&'static str>,
+    /// PNET ID.
+    pub pnet: Name,
 }
 
 /// A link of a group.
@@ -30,6 +41,10 @@ pub struct Link {
     pub record: LinkRecord,
     /// Connections that write over it.
     pub connections: u64,
+    /// Its state, as the kernel names it.
+    pub state: &'static str,
+    /// Numbers of the link at both ends; `None` if they are not known.
+    pub uids: Option<[u32; 2]>,
 }
 
 /// The link groups of a process. A connection and a link are in one of them at most: a hostile
@@ -42,7 +57,8 @@ pub fn of(owner: &(u32, String), snapshot: &Snapshot) -> Vec<Group> {
         connections: 0,
         send_buffers: 0,
         receive_buffers: 0,
-        owner: owner.clone(),
+        owner: Some(owner.clone()),
+        kernel: OfKernel::default(),
     });
     let mut groups: Vec<_> = groups.collect();
     let mut places = HashMap::new();
@@ -78,6 +94,11 @@ pub fn of(owner: &(u32, String), snapshot: &Snapshot) -> Vec<Group> {
             group.links.push(Link {
                 record: *link,
                 connections: over.get(&(*place, link.link)).copied().unwrap_or(0),
+                state: match link.active {
+                    true => "LINK_ACTIVE",
+                    false => "LINK_INACTIVE",
+                },
+                uids: None,
             });
         }
     }
@@ -109,16 +130,41 @@ impl Group {
         role_name(matches!(self.record.role, Role::Server))
     }
 
-    /// The process and its program.
+    /// PNET ID of the ports of its links; empty if they have none.
+    #[must_use]
+    pub fn pnet(&self) -> Name {
+        let links = self.links.iter().map(|link| link.record.pnet);
+        let mut all = std::iter::once(self.kernel.pnet).chain(links);
+        all.find(|pnet| *pnet != Name::default())
+            .unwrap_or_default()
+    }
+
+    /// The operating system of the peer, as `smcr linkgroup` has it.
+    #[must_use]
+    pub const fn peer_os(&self) -> Option<&'static str> {
+        match self.record.peer_os {
+            1 => Some("ZOS"),
+            2 => Some("LINUX"),
+            3 => Some("AIX"),
+            _ => None,
+        }
+    }
+
+    /// The process and its program, or the kernel.
     #[must_use]
     pub fn process(&self) -> String {
-        let (process, program) = &self.owner;
-        process_name(*process, program)
+        match &self.owner {
+            Some((process, program)) => process_name(*process, program),
+            None => "kernel".to_owned(),
+        }
     }
 
     /// The kind of a group of SMC-R, by its links: which side has one RNIC for two links.
     #[must_use]
     pub fn kind(&self) -> &'static str {
+        if let Some(kind) = self.kernel.kind {
+            return kind;
+        }
         let mut active = self.links.iter().filter(|link| link.record.active);
         let (Some(first), Some(second)) = (active.next(), active.next()) else {
             return match self.links.iter().any(|link| link.record.active) {
@@ -131,17 +177,6 @@ impl Group {
             (true, _) => "ASYML",
             (_, true) => "ASYMP",
             _ => "SYM",
-        }
-    }
-}
-
-impl Link {
-    /// The state, as the kernel names it.
-    #[must_use]
-    pub const fn state(&self) -> &'static str {
-        match self.record.active {
-            true => "LINK_ACTIVE",
-            false => "LINK_INACTIVE",
         }
     }
 }

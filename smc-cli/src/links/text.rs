@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use smc_view::Technology;
+use smc_view::{Label, Technology};
 
 use super::group::Group;
 use crate::ss::row::gid;
@@ -61,7 +61,7 @@ fn table_smcd(groups: &[&Group], out: &mut dyn Write) -> io::Result<()> {
             group.id(),
             group.record.vlan,
             group.connections,
-            group.record.pnet,
+            group.pnet(),
             group.process()
         )?;
     }
@@ -82,7 +82,7 @@ fn table_smcr(groups: &[&Group], out: &mut dyn Write) -> io::Result<()> {
             group.kind(),
             group.record.vlan,
             group.connections,
-            group.record.pnet,
+            group.pnet(),
             group.process()
         )?;
     }
@@ -104,17 +104,17 @@ fn blocks(groups: &[&Group], out: &mut dyn Write) -> io::Result<()> {
             writeln!(out, "LG-Type  : {}", group.kind())?;
         }
         writeln!(out, "VLAN     : {:x}", record.vlan)?;
-        writeln!(out, "PNET-ID  : {}", record.pnet)?;
+        writeln!(out, "PNET-ID  : {}", group.pnet())?;
         writeln!(out, "Version  : {}", record.version)?;
         if record.version > 1 {
             writeln!(out, "Peer-Rel : {}", record.release)?;
-            writeln!(out, "Peer-Host: {UNKNOWN}")?;
-            writeln!(out, "Peer-OS  : {UNKNOWN}")?;
+            writeln!(out, "Peer-Host: {}", label(record.peer_host))?;
+            writeln!(out, "Peer-OS  : {}", group.peer_os().unwrap_or(UNKNOWN))?;
             if is_rdma {
                 let direct = if record.direct { "Yes" } else { "No" };
                 writeln!(out, "Direct   : {direct}")?;
             }
-            writeln!(out, "EID      : {UNKNOWN}")?;
+            writeln!(out, "EID      : {}", label(record.eid))?;
         }
         writeln!(out, "#Conns   : {}", group.connections)?;
         writeln!(out, "Sndbuf   : {} B", group.send_buffers)?;
@@ -122,6 +122,13 @@ fn blocks(groups: &[&Group], out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "{name}: {} B", group.receive_buffers)?;
     }
     Ok(())
+}
+
+fn label(of: Label) -> String {
+    match of.is_empty() {
+        true => UNKNOWN.to_owned(),
+        false => of.to_string(),
+    }
 }
 
 fn links(groups: &[&Group], details: u8, out: &mut dyn Write) -> io::Result<()> {
@@ -149,15 +156,16 @@ fn links(groups: &[&Group], details: u8, out: &mut dyn Write) -> io::Result<()> 
                 group.role(),
                 group.kind(),
                 record.interface,
-                link.state(),
+                link.state,
                 link.connections
             )?;
             if details > 0 {
-                write!(
-                    out,
-                    "{UNKNOWN:<8}  {UNKNOWN:<8}  {:<8}  {:>4}  ",
-                    record.device, record.port
-                )?;
+                let [own, peer] = match link.uids {
+                    Some(uids) => uids.map(|uid| format!("{uid:08x}")),
+                    None => [UNKNOWN, UNKNOWN].map(str::to_owned),
+                };
+                let (device, port) = (record.device, record.port);
+                write!(out, "{own:<8}  {peer:<8}  {device:<8}  {port:>4}  ")?;
             }
             if details > 1 {
                 let (own, peer) = (gid(record.gid), gid(record.peer_gid));

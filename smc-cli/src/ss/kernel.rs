@@ -2,84 +2,49 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::time::Duration;
 
-use rustix::net::sockopt::{Timeout, set_socket_timeout};
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink};
+use rustix::net::netlink;
 
 use super::row::{Cursor, Details, Link, Memory, Mode, Row};
+use crate::netlink::{DUMP, ask, attributes, each, message, text, u16_at, u32_at, u64_at};
 
 /// `AF_SMC`.
 const FAMILY: u8 = 43;
 /// `SOCK_DIAG_BY_FAMILY`.
 const BY_FAMILY: u16 = 20;
-/// `NLM_F_REQUEST | NLM_F_ROOT | NLM_F_MATCH`.
-const DUMP: u16 = 0x301;
-/// `NLMSG_ERROR`, and the end of a dump.
-const ENDS: [u16; 2] = [2, 3];
 /// Bytes of the request behind its header, and of a record before its attributes.
 const REQUEST: usize = 52;
 const RECORD: usize = 64;
 /// Attributes that are asked for: connection, link and memory.
 const EXTENSIONS: u8 = 1 | 2 | 8;
-/// Most messages of an answer that are read.
-const MESSAGES: usize = 1 << 16;
-
 /// The sockets, or why there are none to be had: mostly that the kernel has no SMC.
 ///
 /// # Errors
 /// The kernel's.
 pub(super) fn rows() -> io::Result<Vec<Row>> {
-    let socket = rustix::net::socket_with(
-        AddressFamily::NETLINK,
-        SocketType::DGRAM,
-        SocketFlags::CLOEXEC,
-        Some(netlink::SOCK_DIAG),
-    )?;
-    set_socket_timeout(&socket, Timeout::Recv, Some(Duration::from_secs(2)))?;
-    rustix::net::send(&socket, &request(), SendFlags::empty())?;
-    let (mut rows, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
-    for _ in 0..MESSAGES {
-        let (length, _) = rustix::net::recv(&socket, &mut buffer[..], RecvFlags::empty())?;
-        if length == 0 || parse(buffer.get(..length).unwrap_or_default(), &mut rows) {
-            break;
-        }
-    }
+    let mut rows = Vec::new();
+    ask(netlink::SOCK_DIAG, &request(), |datagram| {
+        parse(datagram, &mut rows)
+    })?;
     Ok(rows)
 }
 
 /// The request of all sockets.
 #[must_use]
 pub fn request() -> Vec<u8> {
-    let length = 16 + REQUEST;
-    let mut request = Vec::with_capacity(length);
-    request.extend((length as u32).to_ne_bytes());
-    request.extend(BY_FAMILY.to_ne_bytes());
-    request.extend(DUMP.to_ne_bytes());
-    // Number of the request, and port.
-    request.extend([0; 8]);
-    request.extend([FAMILY, 0, 0, EXTENSIONS]);
-    request.resize(length, 0);
-    request
+    let mut body = [0; REQUEST];
+    let [family, _, _, extensions, ..] = &mut body;
+    (*family, *extensions) = (FAMILY, EXTENSIONS);
+    message(BY_FAMILY, DUMP, &body)
 }
 
 /// Adds the sockets of a datagram; whether it is the last one.
 pub fn parse(datagram: &[u8], rows: &mut Vec<Row>) -> bool {
-    let mut rest = datagram;
-    while let Some(length) = u32_at(rest, 0).map(|length| length as usize) {
-        let Some(message) = rest.get(16..length) else {
-            return true;
-        };
-        let kind = u16_at(rest, 4).unwrap_or(0);
-        if ENDS.contains(&kind) {
-            return true;
-        }
+    each(datagram, |kind, message| {
         if kind == BY_FAMILY {
             rows.extend(record(message));
         }
-        rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
-    }
-    false
+    })
 }
 
 fn record(message: &[u8]) -> Option<Row> {
@@ -116,13 +81,8 @@ fn record(message: &[u8]) -> Option<Row> {
         remedy: None,
         bytes: None,
     };
-    let mut rest = message.get(RECORD..).unwrap_or_default();
-    while let Some(length) = u16_at(rest, 0).map(usize::from) {
-        let Some(value) = rest.get(4..length) else {
-            break;
-        };
-        attribute(&mut row, u16_at(rest, 2).unwrap_or(0), value);
-        rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
+    for (kind, value) in attributes(message.get(RECORD..).unwrap_or_default()) {
+        attribute(&mut row, kind, value);
     }
     Some(row)
 }
@@ -196,22 +156,4 @@ fn address(message: &[u8], at: usize) -> Option<IpAddr> {
         [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0] => Ipv4Addr::new(a, b, c, d).into(),
         _ => Ipv6Addr::from(octets).into(),
     })
-}
-
-/// Text up to its first zero byte, without anything that a terminal would act on.
-fn text(bytes: &[u8]) -> String {
-    let bytes = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
-    smc_view::printable(bytes)
-}
-
-fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
 }

@@ -8,9 +8,11 @@ use std::os::unix::fs::symlink;
 use serde_json::Value;
 use smc_sockets::{SmcListener, SmcStream, Stack};
 use smc_view::{
-    Connection, Counted, GroupRecord, LinkRecord, Name, Role, Snapshot, Technology, state,
+    Connection, Counted, GroupRecord, Label, LinkRecord, Name, Role, Snapshot, Technology, state,
 };
+use smcx::devices::kernel as kernel_devices;
 use smcx::links::group::{self, Group};
+use smcx::links::kernel;
 use smcx::links::text;
 
 use crate::common::{scratch, smcx};
@@ -38,6 +40,7 @@ fn link(number: u64, link: u8, active: bool, gids: [u8; 2]) -> LinkRecord {
         port: 1,
         device: Name::of("mlx5_0"),
         interface: Name::of("eth0"),
+        pnet: Name::of("NET1"),
         gid: [gids[0]; 16],
         peer_gid: [gids[1]; 16],
         ..LinkRecord::default()
@@ -57,7 +60,9 @@ fn snapshot() -> Snapshot {
         max_links: 2,
         direct: true,
         vlan: 0x64,
-        pnet: Name::of("NET1"),
+        eid: Label(*b"COMPANY.EID                     "),
+        peer_host: Label(*b"host2.example\x1b                  "),
+        peer_os: 2,
         ..GroupRecord::default()
     };
     let smcd = GroupRecord {
@@ -161,8 +166,8 @@ fn groups_and_links_have_the_columns_of_smc_tools() {
     let details = shown(&groups[1..], 2);
     for expected in [
         "LG-ID    : 00000005\nProcess  : 4242/redis-server\nLG-Role  : SERV\nLG-Type  : SYM\n\
-         VLAN     : 64\nPNET-ID  : NET1\nVersion  : 2\nPeer-Rel : 1\nPeer-Host: n/a\n\
-         Peer-OS  : n/a\nDirect   : Yes\nEID      : n/a\n#Conns   : 3\nSndbuf   : 3000 B\n\
+         VLAN     : 64\nPNET-ID  : NET1\nVersion  : 2\nPeer-Rel : 1\nPeer-Host: host2.example?\n\
+         Peer-OS  : LINUX\nDirect   : Yes\nEID      : COMPANY.EID\n#Conns   : 3\nSndbuf   : 3000 B\n\
          RMB      : 196608 B\n",
         "LG-ID    LG-Role  LG-Type  Net-Dev         Link-State      #Conns  \
          Link-UID  Peer-UID  IB-Dev    IB-P  Local-GID                                 \
@@ -342,4 +347,206 @@ fn devices_have_the_tables_of_smc_tools() {
         (&false.into(), &0.into())
     );
     assert_eq!(object["smcd"].as_array().unwrap().len(), 2);
+}
+
+/// An attribute of netlink.
+fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+    let mut bytes = (4 + value.len() as u16).to_ne_bytes().to_vec();
+    bytes.extend(kind.to_ne_bytes());
+    bytes.extend(value);
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    bytes
+}
+
+fn nest(kind: u16, parts: &[Vec<u8>]) -> Vec<u8> {
+    attribute(0x8000 | kind, &parts.concat())
+}
+
+/// What the kernel says of a group of SMC-R, one of its links, and a group of SMC-D.
+fn told_by_the_kernel() -> [Vec<u8>; 3] {
+    let word = |kind, value: u32| attribute(kind, &value.to_ne_bytes());
+    let version_2 = |kind| {
+        nest(
+            kind,
+            &[
+                attribute(0, &[2]),
+                attribute(1, &[1]),
+                attribute(2, &[1]),
+                attribute(3, b"COMPANY.EID                     \0"),
+                attribute(4, b"zos1.example                    \0"),
+            ],
+        )
+    };
+    let group = [
+        word(1, 0x0102_0304),
+        attribute(2, &[1]),
+        attribute(3, &[3]),
+        attribute(4, b"NET1\0"),
+        attribute(5, &[0x64]),
+        word(6, 7),
+        version_2(7),
+        nest(
+            8,
+            &[attribute(1, &[1]), attribute(2, &[16]), attribute(3, &[2])],
+        ),
+        attribute(12, &65_536_u64.to_ne_bytes()),
+        word(13, 131_072),
+    ];
+    let link = [
+        attribute(1, &[1]),
+        attribute(2, b"mlx5_0\0"),
+        attribute(3, &[1]),
+        attribute(4, b"fe80:0000:0000:0000:0000:0000:0000:0001\0"),
+        attribute(5, b"0000:0000:0000:0000:0000:ffff:c0a8:0002\0"),
+        word(6, 7),
+        word(7, u32::MAX),
+        attribute(8, &[1, 2, 3, 4]),
+        attribute(9, &[5, 6, 7, 8]),
+        word(10, 2),
+    ];
+    let smcd = [
+        word(1, 9),
+        attribute(2, &0x1111_u64.to_ne_bytes()),
+        attribute(3, &0x2222_u64.to_ne_bytes()),
+        attribute(4, &[0]),
+        word(5, 3),
+        attribute(6, b"NET2\0"),
+        word(7, 0xffff),
+        version_2(9),
+    ];
+    [nest(2, &group), nest(3, &link), nest(4, &smcd)]
+}
+
+#[test]
+fn groups_of_the_kernel_are_shown_beside_those_of_programs() {
+    let (mut groups, mut interfaces) = (Vec::new(), Vec::new());
+    for message in told_by_the_kernel() {
+        kernel::parse(&message, &mut groups, &mut interfaces);
+    }
+    assert_eq!(interfaces, [(0, 0, u32::MAX)]);
+    let table = shown(&groups, 0);
+    for line in [
+        "00000009  0x0       3  NET2             kernel\n",
+        "01020304 SERV     ASYMP    0x64       7  NET1             kernel\n",
+        "01020304 SERV     ASYMP                    LINK_ACTIVATING      7  kernel\n",
+    ] {
+        assert!(table.contains(line), "{table}\nlacks\n{line}");
+    }
+    let details = shown(&groups, 2);
+    for expected in [
+        "VLAN     : 64\nPNET-ID  : NET1\nVersion  : 2\nPeer-Rel : 1\nPeer-Host: zos1.example\n\
+         Peer-OS  : ZOS\nDirect   : Yes\nEID      : COMPANY.EID\n#Conns   : 7\n\
+         Sndbuf   : 65536 B\nRMB      : 131072 B\n",
+        "01020304  05060708  mlx5_0       1  fe80::1   ",
+        " ::ffff:192.168.0.2 ",
+    ] {
+        assert!(details.contains(expected), "{details}\nlacks\n{expected}");
+    }
+}
+
+/// Whatever the bytes are, nothing but what is complete is listed, and reading them ends.
+#[test]
+fn what_is_cut_off_or_damaged_is_left_out() {
+    let all = told_by_the_kernel();
+    for message in &all {
+        for end in 0..message.len() {
+            let (mut groups, mut interfaces) = (Vec::new(), Vec::new());
+            kernel::parse(&message[..end], &mut groups, &mut interfaces);
+            assert!(groups.is_empty() && interfaces.is_empty(), "{end}");
+        }
+    }
+    // A link without a group before it, and behind one of SMC-D.
+    let (mut groups, mut interfaces) = (Vec::new(), Vec::new());
+    for message in [&all[1], &all[2], &all[1]] {
+        kernel::parse(message, &mut groups, &mut interfaces);
+    }
+    assert!(groups.len() == 1 && groups[0].links.is_empty() && interfaces.is_empty());
+    // No group has more links than a few.
+    kernel::parse(&all[0], &mut groups, &mut interfaces);
+    for _ in 0..1000 {
+        kernel::parse(&all[1], &mut groups, &mut interfaces);
+    }
+    assert_eq!((groups[1].links.len(), interfaces.len()), (16, 16));
+    let mut seed = 7_u64;
+    let mut draw = || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (seed >> 33) as usize
+    };
+    for _ in 0..20_000 {
+        let mut message = all[draw() % 3].clone();
+        for _ in 0..1 + draw() % 4 {
+            let at = draw() % message.len();
+            message[at] = draw() as u8;
+        }
+        let (mut groups, mut interfaces) = (Vec::new(), Vec::new());
+        kernel::parse(&message, &mut groups, &mut interfaces);
+        let _ = shown(&groups, 2);
+    }
+}
+
+#[test]
+fn devices_of_the_kernel_have_the_columns_of_smc_tools() {
+    let word = |kind, value: u32| attribute(kind, &value.to_ne_bytes());
+    let short = |kind, value: u16| attribute(kind, &value.to_ne_bytes());
+    let port = |kind, by_user: u8, there: u8| {
+        nest(
+            kind,
+            &[
+                attribute(1, &[by_user]),
+                attribute(2, b"NET1            \0"),
+                word(3, u32::MAX),
+                attribute(4, &[1]),
+                attribute(5, &[there]),
+                word(6, 5),
+            ],
+        )
+    };
+    let rnic = [
+        attribute(2, &[1]),
+        word(3, 0x10),
+        short(4, 0x01c8),
+        short(5, 0x15b3),
+        short(6, 0x1016),
+        attribute(7, b"0010:00:00.0\0"),
+        port(8, 1, 1),
+        port(9, 0, 0),
+        attribute(10, b"mlx5_0\0"),
+    ];
+    let ism = [
+        word(1, 2),
+        attribute(2, &[0]),
+        word(3, 0x80),
+        short(4, 0x07c1),
+        attribute(7, b"0080:00:00.0\0"),
+        port(8, 0, 1),
+    ];
+    let mut devices = Vec::new();
+    kernel_devices::parse(&nest(6, &rnic), &mut devices);
+    kernel_devices::parse(&nest(5, &ism), &mut devices);
+    let mut out = Vec::new();
+    kernel_devices::write(&devices, &mut out).unwrap();
+    let table = String::from_utf8(out).unwrap();
+    for line in [
+        "                mlx5_0      1    ACTIVE  RoCE_Express2  Yes   0010  0010:00:00.0  01c8    \
+         \u{20}   5  *NET1\n",
+        "0080 ISM   0080:00:00.0  07c1   Yes       2  NET1\n",
+    ] {
+        assert!(table.contains(line), "{table}\nlacks\n{line}");
+    }
+    let object = kernel_devices::object(&devices);
+    assert_eq!(object["smcr"].as_array().map(Vec::len), Some(1));
+    assert_eq!(object["smcd"][0]["groups"], 2);
+    // Damaged bytes end what is read.
+    let whole = nest(6, &rnic);
+    let mut seed = 7_u64;
+    for _ in 0..20_000 {
+        let mut message = whole.clone();
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let (at, byte) = ((seed >> 33) as usize % message.len(), (seed >> 20) as u8);
+        message[at] = byte;
+        let mut devices = Vec::new();
+        kernel_devices::parse(&message, &mut devices);
+        kernel_devices::write(&devices, &mut Vec::new()).unwrap();
+        assert!(devices.len() <= whole.len() / 4);
+    }
 }
