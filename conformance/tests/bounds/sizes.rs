@@ -62,11 +62,11 @@ fn growth_is_a_visible_change() {
     let snapshot = [
         ("Slot<ConnectionRecord>", CONNECTION, 448),
         ("Slot<Handshake>", HANDSHAKE, 960),
-        ("Slot<LinkGroup>", GROUP, 768),
+        ("Slot<LinkGroup>", GROUP, 832),
         ("Slot<Link>", LINK, 1152),
         ("Slot<Buffer>", BUFFER, 320),
         ("Slot<RemoteRmb>", REMOTE, 192),
-        ("group of 255 connections", FULL_GROUP, 328320),
+        ("group of 255 connections", FULL_GROUP, 328384),
         ("RdmaCommand", size_of::<RdmaCommand>(), 64),
         ("RdmaCompletion", size_of::<RdmaCompletion<'_>>(), 40),
         ("Event", size_of::<Event>(), 24),
