@@ -33,6 +33,7 @@ pub fn run(arguments: &LinksArguments, stdout: &mut dyn Write) -> Result<(), Fai
         return Ok(());
     }
     text::write(&groups, arguments.details, stdout)?;
+    crate::processes::write_unreadable(stdout)?;
     Ok(())
 }
 

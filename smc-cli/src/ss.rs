@@ -49,7 +49,9 @@ fn show(arguments: &SsArguments, stdout: &mut dyn Write) -> Result<(), Failure> 
         smcr: arguments.smcr,
         wide: arguments.wide,
     };
-    writeln!(stdout, "{}Process", columns.header())?;
+    let header = columns.header();
+    let space = if header.ends_with(' ') { "" } else { " " };
+    writeln!(stdout, "{header}{space}Process")?;
     for row in rows {
         writeln!(stdout, "{}{}", columns.line(&row), row.process())?;
         if arguments.explain
@@ -58,6 +60,7 @@ fn show(arguments: &SsArguments, stdout: &mut dyn Write) -> Result<(), Failure> 
             writeln!(stdout, "    why: {why}\n    what to do: {remedy}")?;
         }
     }
+    crate::processes::write_unreadable(stdout)?;
     Ok(())
 }
 

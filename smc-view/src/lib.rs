@@ -33,7 +33,7 @@ pub mod trace;
 
 pub use memory::{Access, Atomics, Memory};
 pub use publish::{ConnectionRow, GroupRow, LinkRow, Publisher, StackRow};
-pub use read::{Counted, Found, Snapshot, View, processes, started};
+pub use read::{Counted, Found, Snapshot, View, processes, started, unreadable};
 pub use record::{
     Connection, GroupRecord, Label, LinkRecord, Name, Progress, Role, StackRecord, Technology,
     state,

@@ -40,13 +40,37 @@ pub struct Found {
 /// # Errors
 /// `/proc` cannot be read.
 pub fn processes() -> io::Result<impl Iterator<Item = Found>> {
+    Ok(numbers()?.into_iter().filter_map(Found::at))
+}
+
+/// The processes that have a view, but none that can be read here: that of another version of the
+/// layout, most likely. Each with the name of its program, in the order of their numbers.
+///
+/// # Errors
+/// `/proc` cannot be read.
+pub fn unreadable() -> io::Result<impl Iterator<Item = (u32, String)>> {
+    let named = |process: u32| {
+        let root = PathBuf::from(format!("/proc/{process}"));
+        let opened = candidates(&root, NAME).ok()?.map(|path| View::open(&path));
+        let mut failures = opened.filter_map(Result::err);
+        failures.find(|error| error.kind() == io::ErrorKind::InvalidData)?;
+        if Found::at(process).is_some() {
+            return None;
+        }
+        Some((process, printable(&fs::read(root.join("comm")).ok()?)))
+    };
+    Ok(numbers()?.into_iter().filter_map(named))
+}
+
+/// The numbers of all processes, in their order.
+fn numbers() -> io::Result<Vec<u32>> {
     let numbers = fs::read_dir("/proc")?.filter_map(|entry| {
         let name = entry.ok()?.file_name();
         name.to_str()?.parse::<u32>().ok()
     });
     let mut numbers: Vec<_> = numbers.collect();
     numbers.sort_unstable();
-    Ok(numbers.into_iter().filter_map(Found::at))
+    Ok(numbers)
 }
 
 impl Found {

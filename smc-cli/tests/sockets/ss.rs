@@ -422,6 +422,37 @@ fn publishes(view: &[u8], owner: Option<u32>) -> Ended {
     Ended(child)
 }
 
+/// After an update, programs that run on publish as the version before does.
+#[test]
+fn programs_of_another_version_are_named() {
+    let other = publishes(b"smcview\x01 of another size", None);
+    let expected = format!(
+        "{}/sleep is not listed: it publishes as another version",
+        other.0.id()
+    );
+    for list in [&["ss"][..], &["ss", "-D"], &["links"]] {
+        let shown = smcx(list);
+        assert_eq!(shown.status, 0, "{}", shown.stderr);
+        let lines = shown
+            .stdout
+            .lines()
+            .filter(|line| line.starts_with(&expected));
+        assert_eq!(lines.count(), 1, "{}", shown.stdout);
+    }
+    assert!(!smcx(["ss", "--json"]).stdout.contains("is not listed"));
+    // The last column has a name of its own.
+    let columns = smcx(["ss", "-R"]).stdout;
+    assert!(
+        columns
+            .lines()
+            .next()
+            .unwrap()
+            .ends_with("Peer-GID Process"),
+        "{columns}"
+    );
+    drop(other);
+}
+
 /// Hostile users have many processes, each with as many rows as a view can have: root reads
 /// them all, with the memory that one takes.
 #[test]
