@@ -5,6 +5,7 @@ use std::path::Path;
 
 use rustix::fs::{CWD, FileType, MemfdFlags, SealFlags};
 
+use smc_view::Sentence;
 use smc_view::handed::path_of;
 
 use super::*;
