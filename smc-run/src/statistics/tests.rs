@@ -4,9 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use rustix::fs::{CWD, FileType, MemfdFlags, SealFlags};
-
-use smc_view::Sentence;
-use smc_view::handed::path_of;
+use smc_view::{Sentence, handed::path_of};
 
 use super::*;
 
