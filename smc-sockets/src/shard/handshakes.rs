@@ -470,20 +470,32 @@ impl State {
         let all: Vec<_> = self.handshakes.iter().map(|at| at.conn).collect();
         for conn in all {
             self.receive_answer(conn, now);
-            while let Some(Handshake::Open { id, .. }) = self.handshake(conn) {
-                let Some(clc) = self.transports.ism.device_mut().receive_clc(id) else {
-                    break;
-                };
-                let entry = self.entry(conn).filter(|at| at.arrival.is_some());
-                if let Some(peer) = entry.and_then(|at| at.peer) {
-                    self.receive_clc_of(peer, now);
-                }
-                if self.is_verified(conn, clc.cookie) {
-                    self.engine_clc(conn, &clc.bytes, now);
-                } else {
-                    // The peer says that it accepted the connection, which it did not.
-                    self.refuse(conn, now);
-                }
+            self.receive_messages(conn, now);
+        }
+    }
+
+    /// Receives what the peer of a connection says. Which one that is, of several to which the
+    /// connection was announced, only [`Self::receive_answer`] finds out: their answers are left
+    /// to it, also one that has come since it looked.
+    //= SHM-080
+    pub(super) fn receive_messages(&mut self, conn: ConnId, now: Instant) {
+        let of_several = |at: &mut Underway| !at.candidates.is_empty();
+        if self.underway(conn).is_some_and(of_several) {
+            return;
+        }
+        while let Some(Handshake::Open { id, .. }) = self.handshake(conn) {
+            let Some(clc) = self.transports.ism.device_mut().receive_clc(id) else {
+                break;
+            };
+            let entry = self.entry(conn).filter(|at| at.arrival.is_some());
+            if let Some(peer) = entry.and_then(|at| at.peer) {
+                self.receive_clc_of(peer, now);
+            }
+            if self.is_verified(conn, clc.cookie) {
+                self.engine_clc(conn, &clc.bytes, now);
+            } else {
+                // The peer says that it accepted the connection, which it did not.
+                self.refuse(conn, now);
             }
         }
     }

@@ -47,6 +47,9 @@ const DONE: u32 = u32::MAX;
 /// How long a slot is left alone whose server has not ended the handshake: longer than any
 /// handshake takes.
 const ABANDONED: Duration = Duration::from_secs(30);
+/// Slots that a server has not ended yet, and that are looked at for each new announcement while
+/// there are free ones.
+const LOOKS: usize = 16;
 /// Code of the event that is reported when a peer has rung for handshakes.
 pub const HANDSHAKES: u32 = 0x534d_4343;
 /// The word of the index that counts how often the peer has asked to be accepted.
@@ -205,18 +208,27 @@ impl Handshakes {
 
     /// A slot whose server has nothing to read there any more.
     fn take_free(&mut self, now: Instant) -> Option<usize> {
-        while let Some((since, slot)) = self.closing.front().copied() {
+        // One that the server does not end keeps no other back: it is looked at again later.
+        let mut looks: usize = LOOKS;
+        for _ in 0..self.closing.len() {
+            let Some((since, slot)) = self.closing.pop_front() else {
+                break;
+            };
             let number = self.clients.get(slot).map_or(0, |at| at.number);
             let first = |ours: &SharedRegion| {
                 let unit = ours.unit(place(slot, false));
                 unit.map_or(0, |at| at.load(Ordering::Acquire))
             };
             let is_done = self.ours.as_ref().map(first) == Some(stamp(number, DONE));
-            if !is_done && now.saturating_duration_since(since) < ABANDONED {
+            if is_done || now.saturating_duration_since(since) >= ABANDONED {
+                self.free.push(slot);
+                continue;
+            }
+            self.closing.push_back((since, slot));
+            looks = looks.saturating_sub(1);
+            if looks == 0 && !self.free.is_empty() {
                 break;
             }
-            self.closing.pop_front();
-            self.free.push(slot);
         }
         self.free.pop()
     }

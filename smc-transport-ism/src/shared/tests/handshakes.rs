@@ -129,6 +129,25 @@ fn a_slot_is_used_again_only_when_the_server_has_ended_the_handshake() {
     }
 }
 
+/// A handshake that its server never ends takes one slot for a while, and no further one.
+//= SHM-066 test
+#[test]
+fn a_handshake_that_the_server_does_not_end_keeps_no_other_slot() {
+    let (mut client, mut server) = met();
+    let to = peer(&client);
+    for cookie in 1..=20 {
+        let id = client.announce(&to, cookie, b"proposal").unwrap();
+        // The server never takes it.
+        client.end_handshake(id);
+    }
+    for cookie in 100..1100 {
+        let id = client.announce(&to, cookie, b"proposal").unwrap();
+        let announced = server.take_announcement(cookie, own()).unwrap();
+        client.end_handshake(id);
+        server.end_handshake(announced.id);
+    }
+}
+
 //= SHM-068 test
 #[test]
 fn a_client_that_is_not_accepted_asks_for_it() {

@@ -2,12 +2,15 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use smc_proto::wire::types::DiagnosisCode;
+use smc_transport_ism::shared::pairing::{self, Peer};
 
-use super::{LONG, stack, until_announced, works};
+use super::{Announcement, LONG, stack, until_announced, works};
+use crate::socket::Socket;
 use crate::{PairingTimeouts, Settings, SmcStream, Stack, opening};
 
 /// Workers, each with a stack of its own, and a client that has paired with the first ones.
@@ -130,6 +133,55 @@ fn a_worker_that_has_not_accepted_the_connection_cannot_answer_for_it() {
         server.go_on(holder, near, tcp);
     }
     assert_eq!(server.answers(), 100);
+}
+
+/// The answer comes when all workers have been looked at, and before the messages of the first one
+/// are: taken for one of those, it would leave the announcements to the others behind, and with
+/// them slots that no worker ends.
+//= SHM-080 test
+#[test]
+fn an_answer_that_comes_late_is_one_of_several() {
+    let server = Server::new(stack(), 2);
+    let shard = server.client.shard();
+    let tcp = crate::connecting::socket(server.address).unwrap();
+    let cookie = rustix::net::sockopt::socket_cookie(&tcp).unwrap();
+    let socket = Arc::new(Socket::new(TcpStream::from(tcp), None, shard.spin));
+    let met = shard.met.at(server.address).unwrap();
+    let first = server.workers.iter().find(|worker| {
+        let gid = |peer: &Peer| {
+            worker
+                .gids()
+                .is_some_and(|own| own.toward(peer.uid) == peer.gid)
+        };
+        met.peers().first().is_some_and(gid)
+    });
+    let announcement = Announcement {
+        to: server.address,
+        peers: met.peers(),
+        socket: &socket,
+        cookie,
+        is_awaited: true,
+    };
+    // No other thread of the client receives anything meanwhile.
+    let mut state = shard.lock();
+    let conn = state.announce(shard, &announcement).unwrap();
+    pairing::mark_announced(&socket.tcp).unwrap();
+    let connected = rustix::net::connect(&socket.tcp, &server.address);
+    assert_eq!(connected, Err(rustix::io::Errno::INPROGRESS));
+    let (tcp, _) = server.listener.accept().unwrap();
+    let accepting = first.unwrap().accepted(tcp).expect("it pairs");
+    let begun = accepting.finish().map(drop).map_err(|error| error.kind());
+    assert_eq!(begun, Err(std::io::ErrorKind::WouldBlock));
+    state.receive_messages(conn, shard.now());
+    assert!(!state.is_answered(conn));
+    state.receive_answer(conn, shard.now());
+    assert!(state.is_answered(conn));
+    assert!(state.take_candidates(conn).is_empty());
+    state.settle(shard, shard.now());
+    drop(state);
+    let far = accepting.wait().unwrap();
+    assert!(far.carrier().is_smc(), "{}", far.carrier());
+    works(SmcStream::new(server.client.clone(), socket), far);
 }
 
 /// A process that shares the listener and does not know SMC.
