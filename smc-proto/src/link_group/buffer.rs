@@ -219,14 +219,16 @@ impl Buffer {
         self.pending.take()
     }
 
-    /// The next control command of a buffer whose group has these links.
-    pub(crate) fn wanted(&self, links: Registrable) -> Option<Control> {
+    /// The next control command of a buffer whose group has these links, which are looked up only
+    /// if it depends on them.
+    pub(crate) fn wanted(&self, links: impl FnOnce() -> Registrable) -> Option<Control> {
         if self.is_busy() {
             return None;
         }
         if let Some(ism) = self.ism {
             return self.wanted_of_ism(ism, links);
         }
+        let links = links();
         // A link that was drained gives its registrations back first of all.
         let leaving = self.registered().and(links.drained).first();
         if let (Some(position), Memory::Present) = (leaving, self.memory) {

@@ -105,7 +105,7 @@ impl Groups<'_> {
     /// registrations are a matter of the link's RNIC.
     pub(crate) fn buffer_work(&self, index: BufferIdx) -> Option<(Control, DeviceId)> {
         let buffer = self.buffers.at(index)?;
-        let wanted = buffer.wanted(self.registrable(buffer.group))?;
+        let wanted = buffer.wanted(|| self.registrable(buffer.group))?;
         let link = wanted.link_position().and_then(|position| {
             let links = self.links_of(buffer.group);
             self.link(*links.get(usize::from(position))?)

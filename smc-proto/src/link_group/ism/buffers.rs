@@ -117,8 +117,12 @@ impl Buffer {
     }
 
     /// The next control command of a buffer of SMC-D.
-    pub(crate) fn wanted_of_ism(&self, ism: IsmBuffer, links: Registrable) -> Option<Control> {
-        let open = !links.open.is_empty() && !self.retired;
+    pub(crate) fn wanted_of_ism(
+        &self,
+        ism: IsmBuffer,
+        links: impl FnOnce() -> Registrable,
+    ) -> Option<Control> {
+        let open = || !self.retired && !links().open.is_empty();
         let unused = self.retired && self.users == 0;
         let IsmBuffer::Source {
             target,
@@ -128,7 +132,7 @@ impl Buffer {
         } = ism
         else {
             return match self.memory {
-                Memory::Absent => open.then_some(Control::Alloc),
+                Memory::Absent => open().then_some(Control::Alloc),
                 Memory::Gone => None,
                 Memory::Present if self.retired => unused.then_some(Control::Free),
                 Memory::Present => self.dirty.first().map(Control::Clear),
@@ -137,10 +141,12 @@ impl Buffer {
         match self.memory {
             _ if attached => (target.is_none() || unused).then_some(Control::Detach),
             Memory::Gone => None,
-            Memory::Absent if mapped => (open && target.is_some()).then_some(Control::Attach),
-            Memory::Absent => open.then_some(Control::Alloc),
+            Memory::Absent if mapped => {
+                (target.is_some() && open()).then_some(Control::Attach)
+            }
+            Memory::Absent => open().then_some(Control::Alloc),
             Memory::Present if self.retired => unused.then_some(Control::Free),
-            Memory::Present => (open && target.is_some()).then_some(Control::Attach),
+            Memory::Present => (target.is_some() && open()).then_some(Control::Attach),
         }
     }
 }
