@@ -24,7 +24,7 @@ from plain import Callgrind, Strace, for_each
 
 # Most system calls of a connection. An idle loop sleeps and is woken more often under strace, which
 # makes a few more of them now and then.
-MOST = {"server": 31, "client": 30}
+MOST = {"server": 28, "client": 26}
 
 
 def worker_of(master):
