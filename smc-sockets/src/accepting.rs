@@ -11,7 +11,7 @@ use std::time::Instant;
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use smc_transport_ism::shared::pairing;
-use smc_view::ConnectionRow;
+use smc_view::{ConnectionRow, Role};
 
 use crate::carrier::{Carrier, Cause, Limit};
 use crate::descriptors;
@@ -141,7 +141,7 @@ impl Stack {
     /// policy forbids it, or there is no room. A client that waits for an answer is let go.
     pub fn accepted(&self, tcp: TcpStream) -> Result<Accepting, TcpStream> {
         match self.may_pair(&tcp) {
-            Some((ends, of)) => Ok(Accepting {
+            Ok((ends, of)) => Ok(Accepting {
                 stack: self.clone(),
                 tcp: Arc::new(tcp),
                 ends,
@@ -149,27 +149,36 @@ impl Stack {
                 has_begun: AtomicBool::new(false),
                 here: PerProcess::new(),
             }),
-            None => {
+            Err(cause) => {
                 let _ = pairing::let_go(&tcp);
+                if let Some(cause) = cause {
+                    viewing::fell_back(cause, Role::Server);
+                }
                 Err(tcp)
             }
         }
     }
 
     /// The client of an accepted connection, if it may be one to pair: the addresses of this end
-    /// and of its own, and the cookie and the user of its socket.
-    fn may_pair(&self, tcp: &TcpStream) -> Option<((SocketAddr, SocketAddr), (u64, u32))> {
-        let (stack, near, far) = (
-            self.current().ok()?,
-            tcp.local_addr().ok()?,
-            tcp.peer_addr().ok()?,
-        );
+    /// and of its own, and the cookie and the user of its socket. Otherwise why it is plain TCP,
+    /// if that is known.
+    fn may_pair(
+        &self,
+        tcp: &TcpStream,
+    ) -> Result<((SocketAddr, SocketAddr), (u64, u32)), Option<Cause>> {
+        let ends = || Ok::<_, io::Error>((self.current()?, tcp.local_addr()?, tcp.peer_addr()?));
+        let (stack, near, far) = ends().map_err(|_| None)?;
         let shard = stack.shard();
-        let permitted = shard.asking.policy.accepting(near.port(), far.ip()).is_ok();
-        let would = permitted && shard.has_place() && pairing::own_user().is_ok();
-        let may = would && stack.gids().is_some();
-        let client = may.then(|| shard.lock().calling_client(near, far))?;
-        Some(((near, far), client?))
+        let permitted = shard.asking.policy.accepting(near.port(), far.ip());
+        permitted.map_err(|rule| Some(Cause::Policy(rule)))?;
+        if !shard.has_place() {
+            return Err(Some(Cause::Limit(shard.limit)));
+        }
+        pairing::own_user().map_err(|_| None)?;
+        let can_pair = stack.gids().is_some();
+        let client = can_pair.then(|| shard.lock().calling_client(near, far));
+        let client = client.flatten().ok_or(Some(Cause::NotOffered))?;
+        Ok(((near, far), client))
     }
 }
 

@@ -17,7 +17,7 @@ use smc_proto::version::{SmcVersion, Technology};
 use smc_view::trace::{self, TraceWriter};
 use smc_view::{Connection, ConnectionRow, Extra, Publisher, Role, Side, state};
 
-use crate::carrier::{Carrier, WhyTcp};
+use crate::carrier::{Carrier, Cause, WhyTcp};
 use crate::descriptors;
 use crate::process::PerProcess;
 use crate::system;
@@ -393,6 +393,14 @@ const fn side(role: Role) -> Side {
     match role {
         Role::Server => Side::Server,
         _ => Side::Client,
+    }
+}
+
+/// Counts a connection that is plain TCP from its first byte and has no row.
+pub(crate) fn fell_back(cause: Cause, role: Role) {
+    if let Some(publisher) = publisher() {
+        let (own, peer) = reasons(&WhyTcp::here(cause));
+        publisher.fell_back(side(role), smc_view::deciding_code(own, peer));
     }
 }
 

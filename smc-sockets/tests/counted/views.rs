@@ -1,11 +1,13 @@
 //! What a process publishes of its connections is what they are, and counts what the test counts.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 
 use super::alone;
+use rustix::net::{AddressFamily, SocketType};
 use smc_proto::wire::types::PeerOs;
-use smc_sockets::{SmcListener, SmcStream, Stack};
+use smc_sockets::{Policy, Settings, SmcListener, SmcStream, Stack};
 use smc_view::{Connection, Counted, Found, Role, Side, Snapshot, Technology, state};
 
 fn read() -> Snapshot {
@@ -141,6 +143,46 @@ fn a_process_publishes_what_its_connections_are() {
     assert_eq!((fallbacks[0].side, fallbacks[0].count), (Side::Server, 1));
     drop((accepted, listener));
     assert!(read().connections.is_empty());
+}
+
+/// A program that accepts by itself has its plain clients to itself: they are counted, by reason.
+#[test]
+fn plain_clients_of_a_program_that_accepts_by_itself_are_counted() {
+    if !alone(&plain_clients_of_a_program_that_accepts_by_itself_are_counted) {
+        return;
+    }
+    let mut settings = Settings::default();
+    settings.policy = Policy::parse("exclude = [\"127.0.0.2/32\"]").unwrap();
+    let server = Stack::with(settings).unwrap();
+    let listener = TcpListener::bind("0.0.0.0:0").unwrap();
+    server.announce_listener(&listener).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    for (from, count) in [("127.0.0.1", 2), ("127.0.0.2", 1)] {
+        for _ in 0..count {
+            let _client = connect_from(from, port);
+            server.accepted(listener.accept().unwrap().0).unwrap_err();
+        }
+    }
+    let view = read();
+    let fallbacks: Vec<_> = view.statistics.fallbacks.iter().collect();
+    let counts: Vec<_> = fallbacks.iter().map(|at| (at.side, at.count)).collect();
+    assert_eq!(
+        counts,
+        [(Side::Server, 2), (Side::Server, 1)],
+        "{fallbacks:?}"
+    );
+    assert_ne!(fallbacks[0].code, fallbacks[1].code, "{fallbacks:?}");
+    assert!(view.connections.is_empty(), "they have no rows");
+}
+
+/// A connection from an address of this host.
+fn connect_from(address: &str, port: u16) -> OwnedFd {
+    let address: IpAddr = address.parse().unwrap();
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    rustix::net::bind(&socket, &SocketAddr::new(address, 0)).unwrap();
+    let server = SocketAddr::from(([127, 0, 0, 1], port));
+    rustix::net::connect(&socket, &server).unwrap();
+    socket
 }
 
 /// What a call is about may exceed the buffers, of which the statistics say that they are too small.

@@ -141,9 +141,7 @@ impl Buffer {
         match self.memory {
             _ if attached => (target.is_none() || unused).then_some(Control::Detach),
             Memory::Gone => None,
-            Memory::Absent if mapped => {
-                (target.is_some() && open()).then_some(Control::Attach)
-            }
+            Memory::Absent if mapped => (target.is_some() && open()).then_some(Control::Attach),
             Memory::Absent => open().then_some(Control::Alloc),
             Memory::Present if self.retired => unused.then_some(Control::Free),
             Memory::Present => (target.is_some() && open()).then_some(Control::Attach),
