@@ -111,6 +111,10 @@ pub(crate) fn prepare(
     Ok((command, program))
 }
 
+/// What is known of the connections of a program that has not opened the statistics.
+const UNCOUNTED: &str = "connections of the program are not counted: it does not have the preload \
+                         library of this version";
+
 /// Runs the program as a child, and reports what its connections were.
 fn counted(
     program: &Program,
@@ -124,16 +128,21 @@ fn counted(
     let ended =
         supervise::run(&mut command, &mut || None).map_err(|error| program.refusal(&error))?;
     let counts = table.read();
+    let is_counted = table.processes() > 0;
     if arguments.stats {
         // A closed error stream changes nothing of what the program did.
-        let _ = report::text(&counts, stderr);
+        let _ = match is_counted {
+            true => report::text(&counts, stderr),
+            false => writeln!(stderr, "smcx: {UNCOUNTED}"),
+        };
     }
     let tcp = counts.iter().map(|counts| counts.tcp_wanted).sum::<u64>();
-    if arguments.require && tcp > 0 {
-        warn(
-            stderr,
-            format_args!("{}, and SMC is required", report::tcp(tcp)),
-        );
+    if arguments.require && (tcp > 0 || !is_counted) {
+        let what = match is_counted {
+            true => report::tcp(tcp),
+            false => UNCOUNTED.to_owned(),
+        };
+        warn(stderr, format_args!("{what}, and SMC is required"));
         return Ok(match ended.status() {
             0 => NOT_SMC,
             failed => failed,

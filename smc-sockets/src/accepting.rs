@@ -27,6 +27,10 @@ use crate::viewing;
 use crate::waiters::{ReadyList, Waiters, Watch};
 use crate::waiting::Direction;
 
+/// The addresses of the server's end and of the client's, and the cookie and the user of the
+/// client's socket.
+type Client = ((SocketAddr, SocketAddr), (u64, u32));
+
 /// A connection that a program has accepted from a listener of its own, and of which it is not
 /// decided yet what carries it: [`Stack::accepted`].
 ///
@@ -159,13 +163,9 @@ impl Stack {
         }
     }
 
-    /// The client of an accepted connection, if it may be one to pair: the addresses of this end
-    /// and of its own, and the cookie and the user of its socket. Otherwise why it is plain TCP,
-    /// if that is known.
-    fn may_pair(
-        &self,
-        tcp: &TcpStream,
-    ) -> Result<((SocketAddr, SocketAddr), (u64, u32)), Option<Cause>> {
+    /// The client of an accepted connection, if it may be one to pair. Otherwise why it is plain
+    /// TCP, if that is known.
+    fn may_pair(&self, tcp: &TcpStream) -> Result<Client, Option<Cause>> {
         let ends = || Ok::<_, io::Error>((self.current()?, tcp.local_addr()?, tcp.peer_addr()?));
         let (stack, near, far) = ends().map_err(|_| None)?;
         let shard = stack.shard();

@@ -195,9 +195,10 @@ fn libraries_of_others_are_kept_and_nesting_adds_nothing() {
 #[test]
 fn the_status_is_the_programs() {
     let at = installation();
-    for more in [[].as_slice(), &["--stats"], &["--require"]] {
+    // The library of a test counts nothing, so that it is not known whether SMC was used.
+    for (more, success) in [([].as_slice(), 0), (&["--stats"], 0), (&["--require"], 123)] {
         let run = |program: &[&str]| at.run(&[more, &["--"], program].concat()).status;
-        assert_eq!(run(&["true"]).code(), Some(0), "{more:?}");
+        assert_eq!(run(&["true"]).code(), Some(success), "{more:?}");
         assert_eq!(run(&["sh", "-c", "exit 7"]).code(), Some(7), "{more:?}");
         assert_eq!(
             run(&["sh", "-c", "kill -TERM $$"]).signal(),
@@ -214,11 +215,17 @@ fn the_status_is_the_programs() {
     }
 }
 
+/// That of a test counts nothing, as one of another version.
 #[test]
-fn without_connections_the_statistics_say_so() {
+fn a_library_of_another_version_is_named() {
+    let uncounted = "connections of the program are not counted: it does not have the preload \
+                     library of this version";
     let output = installation().run(&["--stats", "echo", "done"]);
-    let none = "smcx: no TCP connection was made or accepted\n";
-    assert_eq!(outcome(&output), (Some(0), "done\n", none));
+    let shown = format!("smcx: {uncounted}\n");
+    assert_eq!(outcome(&output), (Some(0), "done\n", shown.as_str()));
+    let output = installation().run(&["--require", "echo", "done"]);
+    let refused = format!("smcx: {uncounted}, and SMC is required\n");
+    assert_eq!(outcome(&output), (Some(123), "done\n", refused.as_str()));
 }
 
 /// Reads from a pipe until there is a line.

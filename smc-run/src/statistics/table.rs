@@ -151,6 +151,13 @@ impl Table {
         }
     }
 
+    /// How many processes have claimed counters: none if the program, or its library, has not
+    /// opened the table.
+    #[must_use]
+    pub fn processes(&self) -> usize {
+        self.layout().claimed.load(Ordering::Relaxed) as usize
+    }
+
     /// What the processes counted, in the order in which they started. Processes that
     /// counted nothing are left out.
     #[must_use]
