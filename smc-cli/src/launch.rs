@@ -143,10 +143,9 @@ fn counted(
             false => UNCOUNTED.to_owned(),
         };
         warn(stderr, format_args!("{what}, and SMC is required"));
-        return Ok(match ended.status() {
-            0 => NOT_SMC,
-            failed => failed,
-        });
+        if ended.status() == 0 {
+            return Ok(NOT_SMC);
+        }
     }
     Ok(ended.repeat())
 }
