@@ -202,24 +202,26 @@ fn wait<'a, T>(
 const ROOT: Duration = Duration::from_micros(20);
 
 /// Polls for a connection over shared memory without sleeping, for as long as that has paid
-/// lately, until reading, or writing, would not wait. If it `yields`, tasks of other connections
-/// that become ready end it, too.
+/// lately, until reading, or writing, would not wait. If it `yields`, other tasks that become ready
+/// end it, too. `None` if nothing was polled.
 #[cfg(feature = "tokio")]
 pub(crate) fn spin(
     shard: &Arc<Shard>,
     socket: &Socket,
     direction: Direction,
     yields: bool,
-) -> Spun {
+) -> Option<Spun> {
     let most = socket.spin().begin().min(ROOT).min(shard.spin);
     if most.is_zero() || socket.via() != Via::Ism {
-        return Spun::Nothing;
+        return None;
     }
     let (began, mut now) = (shard.now(), shard.coarse());
     let mut last = began;
     loop {
         let mut state = shard.lock_for(socket);
-        if state.spin_for(shard, socket, now, GLANCES) && direction == Direction::Write {
+        // What arrives without an event is for other tasks that read, too.
+        let reads = direction == Direction::Write || socket.waiters.has_tasks(Direction::Read);
+        if state.spin_for(shard, socket, now, GLANCES) && reads {
             state.notify_readers(socket, now);
         }
         let others = yields && state.wakes_tasks();
@@ -231,7 +233,7 @@ pub(crate) fn spin(
             state.leave(shard, now);
             drop(state);
             socket.spin().found();
-            return Spun::Ready;
+            return Some(Spun::Ready);
         }
         drop(state);
         now = shard.now();
@@ -242,7 +244,7 @@ pub(crate) fn spin(
             }
             // The caller sleeps elsewhere.
             shard.lock().stop_spinning(shard, now);
-            return if others { Spun::Others } else { Spun::Nothing };
+            return Some(if others { Spun::Others } else { Spun::Nothing });
         }
         last = now;
     }

@@ -95,7 +95,7 @@ pub enum Content {
     Tcp(TcpSign),
     /// A CLC message.
     Clc(ClcMessage),
-    /// An LLC message of version 1.
+    /// An LLC message of either version.
     Llc(Llc),
     /// A CDC message.
     Cdc(Cdc),

@@ -33,13 +33,14 @@ impl SmcStream {
     }
 
     /// Polls for a stream in this thread, for as long as that has paid lately. If `yields`, that
-    /// ends when tasks of other streams become ready.
+    /// ends when tasks of other streams become ready. `None` if nothing was polled: an RNIC
+    /// carries the stream, or polling did not pay at all.
     ///
     /// # Errors
     /// [`io::ErrorKind::Unsupported`] in a child that has inherited the stream.
-    pub(crate) fn spin(&self, direction: Direction, yields: bool) -> io::Result<Spun> {
+    pub(crate) fn spin(&self, direction: Direction, yields: bool) -> io::Result<Option<Spun>> {
         let Some(shard) = self.smc()? else {
-            return Ok(Spun::Ready);
+            return Ok(Some(Spun::Ready));
         };
         Ok(waiting::spin(shard, self.socket(), direction, yields))
     }

@@ -77,14 +77,15 @@ const SPIN: Duration = Duration::from_micros(4);
 /// Longest time in which a runtime's descriptors are not polled.
 const PAUSE_EVERY: Duration = Duration::from_micros(200);
 /// A runtime that has the task run again this soon after it woke itself, or yielded in a
-/// current-thread runtime, has no other work.
+/// runtime of one thread, has no other work.
 const UNDISTURBED: (Duration, Duration) = (Duration::from_nanos(300), Duration::from_nanos(1_500));
-/// Longest time that a turn polls without an event in a multi-thread runtime: a worker that has
-/// nothing else to run wakes a second one at every turn.
+/// Longest time that a turn polls without an event where there are several workers: one that has
+/// nothing else to run wakes a second one at every turn, which runs what becomes ready meanwhile.
 const WORKER_SPIN: Duration = Duration::from_micros(16);
-/// A worker that has the task run again this soon after it yielded has nothing else to run. What
-/// it has run meanwhile was short.
-const WORKER_UNDISTURBED: Duration = Duration::from_micros(12);
+/// A worker that has the task run again this soon after it yielded has no other work: after the
+/// turn of an event, whose tasks it has run meanwhile, and after another.
+const WORKER_UNDISTURBED: (Duration, Duration) =
+    (Duration::from_micros(12), Duration::from_micros(2));
 /// Events after which a runtime whose tasks wake no other tasks is expected to have no other work
 /// at once, and events between two checks of that.
 const LONE: (u32, u32) = (8, 16);
@@ -160,6 +161,7 @@ pub(super) fn ensure(shard: &Arc<Shard>) -> bool {
         attachment: shard.attach(is_multi_thread),
         descriptor,
         is_multi_thread,
+        has_workers: is_multi_thread && runtime.metrics().num_workers() > 1,
         paused: None,
         slow: SlowTasks::default(),
         lone: 0,
@@ -208,6 +210,8 @@ struct Driver {
     attachment: Attachment,
     descriptor: Registered<Device>,
     is_multi_thread: bool,
+    /// The runtime has several workers.
+    has_workers: bool,
     /// When the runtime last polled its descriptors.
     paused: Option<Instant>,
     slow: SlowTasks,
@@ -263,7 +267,7 @@ impl Driver {
                     let end = Instant::now();
                     let took = end.saturating_duration_since(begin);
                     self.paused = Some(end);
-                    undisturbed = took < self.undisturbed_yield();
+                    undisturbed = took < self.undisturbed_yield(turns);
                     if self.is_multi_thread {
                         self.slow.turned(begin, end, CpuTime::read);
                     }
@@ -278,17 +282,19 @@ impl Driver {
 
     /// Longest time that a turn polls without an event.
     fn longest_spin(&self) -> Duration {
-        match self.is_multi_thread {
+        match self.has_workers {
             true => WORKER_SPIN,
             false => SPIN,
         }
     }
 
-    /// A yield of the task that takes less shows that the runtime has no other work.
-    fn undisturbed_yield(&self) -> Duration {
-        match self.is_multi_thread {
-            true => WORKER_UNDISTURBED,
-            false => UNDISTURBED.1,
+    /// A yield of the task that takes less, so many turns after an event, shows that the runtime
+    /// has no other work.
+    fn undisturbed_yield(&self, turns: u32) -> Duration {
+        match (self.has_workers, turns) {
+            (false, _) => UNDISTURBED.1,
+            (true, 1) => WORKER_UNDISTURBED.0,
+            (true, _) => WORKER_UNDISTURBED.1,
         }
     }
 

@@ -2,15 +2,18 @@
 //!
 //! Being woken costs a multi-thread runtime more than most answers take: the future of
 //! `block_on` is woken by another thread, and a worker that runs out of tasks wakes a second
-//! one before it runs the next. So an attempt that finds nothing polls the memory of the
+//! one before it runs the next. So a `poll` method that finds nothing polls the memory of the
 //! connection for some microseconds before it returns [`Poll::Pending`](std::task::Poll).
 //!
 //! ```text
 //!   future of block_on    polls whenever it would wait
 //!   task of a worker      polls if the last transfer of its stream was a write, so that an
-//!                         answer is due, and if nothing else is to be run: other tasks of the
-//!                         worker wait meanwhile
+//!                         answer is due, and if no task of another stream is ready
 //! ```
+//!
+//! Other tasks of the worker wait meanwhile, among them one that the task itself has woken. So
+//! each answer that is found in place takes a share of the [budget](::tokio::task::coop) after
+//! which tokio lets other tasks run.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -26,17 +29,17 @@ pub(super) enum Caller {
 }
 
 impl Caller {
-    /// The caller, if it is one that polls in place: in a current-thread runtime the driver task
-    /// takes turns with all other tasks without a system call, and does better.
-    pub(super) fn current() -> Option<Self> {
-        let runtime = Handle::try_current().ok()?;
-        if runtime.runtime_flavor() == RuntimeFlavor::CurrentThread {
-            return None;
-        }
-        Some(match ::tokio::task::try_id() {
+    /// The caller, if it is one that polls in place: a task only for an answer. In a
+    /// current-thread runtime the driver task takes turns with all other tasks without a system
+    /// call, and does better.
+    pub(super) fn current(waits_for_answer: bool) -> Option<Self> {
+        let caller = match ::tokio::task::try_id() {
             None => Self::Root,
-            Some(_) => Self::Task,
-        })
+            Some(_) if waits_for_answer => Self::Task,
+            Some(_) => return None,
+        };
+        let runtime = Handle::try_current().ok()?;
+        (runtime.runtime_flavor() != RuntimeFlavor::CurrentThread).then_some(caller)
     }
 }
 
@@ -70,7 +73,7 @@ struct Skips {
 
 /// Attempts of a future of `block_on` without polling after it polled in vain on a contended CPU.
 const ROOT_SKIPS: u32 = 4;
-/// Attempts of tasks without polling after several streams were ready at once, after polling was
+/// Attempts of tasks without polling after several tasks became ready at once, after polling was
 /// in vain on a contended CPU, and at most after it was several times in a row on another.
 const TASK_SKIPS: u32 = 64;
 

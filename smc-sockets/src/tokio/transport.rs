@@ -101,7 +101,7 @@ impl Transport {
                     return Poll::Ready(outcome);
                 }
             }
-            if !std::mem::replace(&mut spun, true) && smc.poll_in_place(direction)? {
+            if !std::mem::replace(&mut spun, true) && smc.poll_in_place(context, direction)? {
                 continue;
             }
             ready!(poll_smc(stream, context, direction, Wait::Polled))?;
@@ -198,21 +198,37 @@ impl OverSmc {
 
     /// Polls for a moment in the calling future, if that is promising; whether an attempt would
     /// not wait any more.
-    fn poll_in_place(&self, direction: Direction) -> io::Result<bool> {
+    fn poll_in_place(&self, context: &mut Context<'_>, direction: Direction) -> io::Result<bool> {
         let Some(shard) = self.stream.shard()? else {
             return Ok(true);
         };
         let waits_for_answer =
             direction == Direction::Read && self.answer_due.load(Ordering::Relaxed);
-        let polls = |caller: &Caller| *caller == Caller::Root || waits_for_answer;
         let in_place = &shard.runtimes.in_place;
-        let caller = Caller::current().filter(polls);
+        let caller = Caller::current(waits_for_answer);
         let Some(caller) = caller.filter(|caller| in_place.begins(*caller)) else {
             return Ok(false);
         };
-        let spun = self.stream.spin(direction, caller == Caller::Task)?;
+        let Some(spun) = self.stream.spin(direction, caller == Caller::Task)? else {
+            return Ok(false);
+        };
         in_place.ended(caller, spun);
+        if caller == Caller::Task && spun == Spun::Ready {
+            take_share(context);
+        }
         Ok(spun == Spun::Ready)
+    }
+}
+
+/// Operations of the budget that an answer costs that is found in place.
+const SHARE: usize = 3;
+
+/// Takes the share of the budget that time in place costs: other tasks run sooner.
+fn take_share(context: &mut Context<'_>) {
+    for _ in 0..SHARE {
+        if let Poll::Ready(budget) = coop::poll_proceed(context) {
+            budget.made_progress();
+        }
     }
 }
 

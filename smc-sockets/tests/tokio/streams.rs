@@ -803,3 +803,58 @@ fn a_root_that_waits_to_write_takes_nothing_from_a_task_that_reads() {
         peer.await.unwrap();
     });
 }
+
+/// The future of `block_on` polls for itself while it waits for an answer: what it only peeks at
+/// then is for the task that waits to read, too.
+#[test]
+fn what_a_root_peeks_at_while_it_polls_wakes_a_task() {
+    use std::io::{Read, Write};
+
+    const ROUNDS: u32 = 2_000;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let (listener, address) = listener().await;
+        let peer = std::thread::spawn(move || {
+            let mut near = smc_sockets::SmcStream::connect_on(&stack(), address).unwrap();
+            let mut byte = [0; 1];
+            while near.read(&mut byte).unwrap() > 0 {
+                near.write_all(&byte).unwrap();
+            }
+        });
+        let far = Arc::new(listener.accept().await.unwrap().0);
+        let (begins, mut begun) = tokio::sync::mpsc::unbounded_channel();
+        for round in 0..ROUNDS {
+            let waits = tokio::spawn({
+                let (far, begins) = (far.clone(), begins.clone());
+                async move {
+                    let mut ready = std::pin::pin!(far.readable());
+                    std::future::poll_fn(|context| {
+                        let polled = ready.as_mut().poll(context);
+                        let _ = begins.send(());
+                        polled
+                    })
+                    .await
+                }
+            });
+            begun.recv().await.unwrap();
+            assert_eq!(far.try_write(b"?").unwrap(), 1);
+            let mut byte = [0; 1];
+            let mut into = tokio::io::ReadBuf::new(&mut byte);
+            let peeked = std::future::poll_fn(|context| far.poll_peek(context, &mut into));
+            peeked.await.unwrap();
+            let woken = timeout(LONG, waits).await;
+            let woken = woken.unwrap_or_else(|_| panic!("round {round} wakes no task"));
+            woken.unwrap().unwrap();
+            assert_eq!(far.try_read(&mut [0; 1]).unwrap(), 1);
+            while begun.try_recv().is_ok() {}
+        }
+        drop(far);
+        tokio::task::spawn_blocking(|| peer.join().unwrap())
+            .await
+            .unwrap();
+    });
+}
