@@ -1,37 +1,54 @@
-//! The server: what it accepts of a Proposal, and whether the Confirm agrees.
+//! The server's part of negotiation: what it chooses from a Proposal, and whether the
+//! client's Confirm repeats that.
 
 use super::judge_limits;
 use crate::config::{Config, Offers};
-use crate::path::{IsmPath, Paths, Route};
+use crate::path::{IsmPath, LocalPath, Paths, Route};
 use crate::rendezvous::proposed::{Proposed, ProposedV2};
 use crate::version::{Negotiated, SmcVersion, Technology, Terms};
 use crate::wire::clc::FirstContactExtension;
 use crate::wire::types::{DiagnosisCode, Eid, IsmGid};
 
-/// What a server accepts.
+/// What a server accepts of a Proposal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Choice {
-    /// SMC-R, over the first of the paths that serve its version.
+    /// SMC-R, over the first of the RNIC ports that serve its version.
     SmcR(Negotiated),
-    /// SMC-D, over this device to that one of the client.
+    /// SMC-D, from one ISM device to another.
     SmcD {
         negotiated: Negotiated,
+        /// This side's device.
         path: IsmPath,
+        /// The client's device.
         peer: IsmGid,
     },
 }
 
-/// What is still in question while a server chooses.
+/// The technologies and versions that client and server both offer, one of which the
+/// server may choose.
 #[derive(Clone, Copy)]
-struct Open {
-    r1: bool,
-    d1: bool,
-    r2: bool,
-    d2: bool,
+struct Candidates {
+    smcr_v1: bool,
+    smcd_v1: bool,
+    smcr_v2: bool,
+    smcd_v2: bool,
 }
 
-/// Chooses in the order of deployed servers; the code to decline with, if nothing
-/// works, is that of the first reason found.
+impl Candidates {
+    const fn has_v1(self) -> bool {
+        self.smcr_v1 || self.smcd_v1
+    }
+
+    const fn is_empty(self) -> bool {
+        !self.has_v1() && !self.smcr_v2 && !self.smcd_v2
+    }
+}
+
+/// Chooses the first candidate that this side's devices can serve, in the order of deployed
+/// servers: SMC-D version 2, SMC-D version 1, SMC-R version 2, SMC-R version 1.
+///
+/// # Errors
+/// The diagnosis code to decline with: the reason why the first candidate failed.
 //= V2-100
 //= CLC-008
 pub(crate) fn choose(
@@ -39,128 +56,104 @@ pub(crate) fn choose(
     proposed: &Proposed,
     paths: Paths<'_>,
 ) -> Result<Choice, DiagnosisCode> {
-    let open = usable_offers(config, proposed, paths)?;
-    let terms = terms_of_v2(config, proposed, open)?;
-    let mut why = None;
-    if open.d2
+    let candidates = candidates(config, proposed, paths)?;
+    let terms = terms_of_v2(config, proposed, candidates)?;
+    let mut first_reason = None;
+    if candidates.smcd_v2
         && let Some(v2) = &proposed.v2
     {
-        match smcd_v2(config, proposed, v2, paths) {
-            Ok((path, peer, eid)) => {
-                let terms = Terms {
-                    technology: Technology::SmcD,
-                    ..terms
-                };
-                return Ok(Choice::SmcD {
-                    negotiated: Negotiated { terms, eid },
-                    path,
-                    peer,
-                });
-            }
-            Err(code) => why = why.or(Some(code)),
+        match choose_smcd_v2(config, proposed, v2, paths, terms) {
+            Ok(choice) => return Ok(choice),
+            Err(code) => first_reason = Some(code),
         }
     }
-    //= V2-106
-    //= RENDEZVOUS-006
-    let in_subnet = paths.rnics.iter().any(|path| path.subnet_match)
-        || paths.ism.iter().any(|path| path.reaches_v1);
-    // A side that has nothing for what is asked knows of no subnets.
-    let some = open.r1 && !paths.rnics.is_empty() || open.d1 && !paths.ism.is_empty();
-    let v1 = in_subnet || !some;
-    if (open.r1 || open.d1) && !v1 {
-        why = why.or(Some(DiagnosisCode::PREFIX_MISMATCH));
+    let v1_is_in_subnet = v1_is_in_subnet(candidates, paths);
+    if candidates.has_v1() && !v1_is_in_subnet {
+        first_reason = first_reason.or(Some(DiagnosisCode::PREFIX_MISMATCH));
     }
-    if open.d1 && v1 {
-        let fits = |path: &&IsmPath| path.is_usable() && path.pnet_match && path.reaches_v1;
-        match (paths.ism.iter().find(fits), proposed.ism) {
-            (Some(path), Some(area)) => {
-                let terms = Terms::of(Technology::SmcD, SmcVersion::V1);
-                return Ok(Choice::SmcD {
-                    negotiated: Negotiated {
-                        terms,
-                        ..Negotiated::NOTHING
-                    },
-                    path: *path,
-                    peer: IsmGid {
-                        gid: area.gid,
-                        gid_ext: 0,
-                        chid: area.chid,
-                    },
-                });
-            }
-            _ => why = why.or(Some(DiagnosisCode::NO_SMCD_DEVICE)),
+    if candidates.smcd_v1 && v1_is_in_subnet {
+        match choose_smcd_v1(proposed, paths) {
+            Some(choice) => return Ok(choice),
+            None => first_reason = first_reason.or(Some(DiagnosisCode::NO_SMCD_DEVICE)),
         }
     }
-    if open.r2
+    if candidates.smcr_v2
         && let Some(v2) = &proposed.v2
     {
-        match smcr_v2(config, v2, paths) {
-            Ok((eid, direct)) => {
-                let terms = Terms { direct, ..terms };
-                return Ok(Choice::SmcR(Negotiated { terms, eid }));
-            }
-            Err(code) => why = why.or(Some(code)),
+        match choose_smcr_v2(config, v2, paths, terms) {
+            Ok(choice) => return Ok(choice),
+            Err(code) => first_reason = first_reason.or(Some(code)),
         }
     }
     //= RENDEZVOUS-003
-    if open.r1 && v1 {
-        let fits = paths
-            .rnics
-            .iter()
-            .any(|path| path.is_usable() && path.subnet_match && path.serves(SmcVersion::V1));
-        if fits {
+    if candidates.smcr_v1 && v1_is_in_subnet {
+        if paths.rnics.iter().any(serves_smcr_v1) {
             return Ok(Choice::SmcR(Negotiated::NOTHING));
         }
-        why = why.or(Some(DiagnosisCode::NO_SMCR_DEVICE));
+        first_reason = first_reason.or(Some(DiagnosisCode::NO_SMCR_DEVICE));
     }
-    Err(why.unwrap_or(DiagnosisCode::NO_DEVICE))
+    Err(first_reason.unwrap_or(DiagnosisCode::NO_DEVICE))
 }
 
-/// What the client offers and this side could take by its settings and by what the
-/// Proposal has with the offer.
+/// What the client offers, without what this side's configuration excludes and without
+/// offers that lack a part of the Proposal that they need.
+///
+/// # Errors
+/// The diagnosis code to decline with, if nothing is left.
 //= V2-101
 //= D-032
-fn usable_offers(
+fn candidates(
     config: &Config,
     proposed: &Proposed,
     paths: Paths<'_>,
-) -> Result<Open, DiagnosisCode> {
+) -> Result<Candidates, DiagnosisCode> {
     let own = config.offers;
-    let mut why = None;
     let v2 = proposed.v2.as_ref();
-    let mut r2 = v2.is_some_and(|v2| v2.path.has_smcr()) && own.contains(Offers::SMCR_V2);
-    let mut d2 = v2.is_some_and(|v2| v2.path.has_smcd()) && own.contains(Offers::SMCD_V2);
-    if d2 && !paths.ism.iter().any(|path| path.v2) {
-        d2 = false;
-        why = why.or(Some(DiagnosisCode::NO_ISM_V2));
+    let mut candidates = Candidates {
+        smcr_v1: proposed.v1.has_smcr() && own.contains(Offers::SMCR_V1),
+        smcd_v1: proposed.v1.has_smcd() && own.contains(Offers::SMCD_V1),
+        smcr_v2: v2.is_some_and(|v2| v2.path.has_smcr()) && own.contains(Offers::SMCR_V2),
+        smcd_v2: v2.is_some_and(|v2| v2.path.has_smcd()) && own.contains(Offers::SMCD_V2),
+    };
+    let mut first_reason = None;
+    if candidates.smcd_v2 {
+        let lacking = if !paths.ism.iter().any(|path| path.v2) {
+            Some(DiagnosisCode::NO_ISM_V2)
+        } else if proposed.ism_gids().next().is_none() {
+            Some(DiagnosisCode::NO_SMCD_V2_EXTENSION)
+        } else if v2.is_some_and(|v2| !v2.has_eids && !v2.has_seid) {
+            Some(DiagnosisCode::NO_UEID)
+        } else {
+            None
+        };
+        candidates.smcd_v2 = lacking.is_none();
+        first_reason = lacking;
     }
-    if d2 && proposed.ism_gids().next().is_none() {
-        d2 = false;
-        why = why.or(Some(DiagnosisCode::NO_SMCD_V2_EXTENSION));
+    if candidates.smcr_v2 && v2.is_some_and(|v2| !v2.has_eids) {
+        candidates.smcr_v2 = false;
+        first_reason = first_reason.or(Some(DiagnosisCode::NO_UEID));
     }
-    if d2 && v2.is_some_and(|v2| !v2.has_eids && !v2.has_seid) {
-        d2 = false;
-        why = why.or(Some(DiagnosisCode::NO_UEID));
-    }
-    if r2 && v2.is_some_and(|v2| !v2.has_eids) {
-        r2 = false;
-        why = why.or(Some(DiagnosisCode::NO_UEID));
-    }
-    let r1 = proposed.v1.has_smcr() && own.contains(Offers::SMCR_V1);
-    let d1 = proposed.v1.has_smcd() && own.contains(Offers::SMCD_V1);
-    if r1 || d1 || r2 || d2 {
-        Ok(Open { r1, d1, r2, d2 })
+    if candidates.is_empty() {
+        Err(first_reason.unwrap_or(DiagnosisCode::PEER_NO_SMC))
     } else {
-        Err(why.unwrap_or(DiagnosisCode::PEER_NO_SMC))
+        Ok(candidates)
     }
 }
 
-/// Release and limits: the lower of both sides'.
+/// Terms of SMC-R version 2: the lower release and limits of both sides, and the features
+/// that both have.
+///
+/// # Errors
+/// The diagnosis code to decline with, if a limit is too low.
 //= V2-102
 //= V2-103
 //= V2-057
 //= D-036
-fn terms_of_v2(config: &Config, proposed: &Proposed, open: Open) -> Result<Terms, DiagnosisCode> {
+fn terms_of_v2(
+    config: &Config,
+    proposed: &Proposed,
+    candidates: Candidates,
+) -> Result<Terms, DiagnosisCode> {
     let mut terms = Terms::of(Technology::SmcR, SmcVersion::V2);
     let Some(v2) = &proposed.v2 else {
         return Ok(terms);
@@ -170,7 +163,7 @@ fn terms_of_v2(config: &Config, proposed: &Proposed, open: Open) -> Result<Terms
         return Ok(terms);
     }
     terms.features = v2.features & config.v2.features;
-    if open.r2 {
+    if candidates.smcr_v2 {
         terms.max_connections = v2.max_connections.min(config.advertised_connections());
         terms.max_links = v2.max_links.min(config.advertised_links());
         judge_limits(terms.max_connections, terms.max_links)?;
@@ -178,15 +171,30 @@ fn terms_of_v2(config: &Config, proposed: &Proposed, open: Open) -> Result<Terms
     Ok(terms)
 }
 
-/// A device on the channel of one that the client has, and the EID.
+/// Whether this side's devices are in the client's subnets, which version 1 requires. A
+/// server without any device for the candidates of version 1 does not know, and is to decline
+/// for want of a device instead.
+fn v1_is_in_subnet(candidates: Candidates, paths: Paths<'_>) -> bool {
+    let has_devices = candidates.smcr_v1 && !paths.rnics.is_empty()
+        || candidates.smcd_v1 && !paths.ism.is_empty();
+    //= V2-106
+    //= RENDEZVOUS-006
+    let in_subnet = paths.rnics.iter().any(|path| path.subnet_match)
+        || paths.ism.iter().any(|path| path.reaches_v1);
+    in_subnet || !has_devices
+}
+
+/// SMC-D of version 2: a device on the same channel as one of the client's, from which that
+/// one can be reached, and an EID that both sides have. The system EID is preferred.
 //= D-030
 //= D-031
-fn smcd_v2(
+fn choose_smcd_v2(
     config: &Config,
     proposed: &Proposed,
     v2: &ProposedV2,
     paths: Paths<'_>,
-) -> Result<(IsmPath, IsmGid, Eid), DiagnosisCode> {
+    terms: Terms,
+) -> Result<Choice, DiagnosisCode> {
     let reached = proposed.ism_gids().find_map(|peer| {
         let fits = |path: &&IsmPath| {
             path.is_usable() && path.v2 && path.reaches == Some(peer) && path.gid.chid == peer.chid
@@ -197,27 +205,53 @@ fn smcd_v2(
         return Err(DiagnosisCode::NO_SMCD_V2_DEVICE);
     };
     let seid = config.v2.seid.filter(|_| v2.seid_match);
-    match seid.or(common_ueid(config, v2)) {
-        Some(eid) => Ok((path, peer, eid)),
-        None if v2.has_eids => Err(DiagnosisCode::NO_DEVICE),
-        None => Err(DiagnosisCode::NO_SEID),
-    }
+    let eid = match seid.or(common_ueid(config, v2)) {
+        Some(eid) => eid,
+        None if v2.has_eids => return Err(DiagnosisCode::NO_DEVICE),
+        None => return Err(DiagnosisCode::NO_SEID),
+    };
+    let terms = Terms {
+        technology: Technology::SmcD,
+        ..terms
+    };
+    Ok(Choice::SmcD {
+        negotiated: Negotiated { terms, eid },
+        path,
+        peer,
+    })
 }
 
-/// The first user EID of the client that this side has.
-fn common_ueid(config: &Config, v2: &ProposedV2) -> Option<Eid> {
-    let place = usize::from(v2.eid?);
-    config.v2.ueids.as_slice().get(place).copied()
+/// SMC-D of version 1: a device with the connection's PNET ID, from which the client's can be
+/// reached.
+fn choose_smcd_v1(proposed: &Proposed, paths: Paths<'_>) -> Option<Choice> {
+    let fits = |path: &&IsmPath| path.is_usable() && path.pnet_match && path.reaches_v1;
+    let path = *paths.ism.iter().find(fits)?;
+    let area = proposed.ism?;
+    let terms = Terms::of(Technology::SmcD, SmcVersion::V1);
+    Some(Choice::SmcD {
+        negotiated: Negotiated {
+            terms,
+            ..Negotiated::NOTHING
+        },
+        path,
+        peer: IsmGid {
+            gid: area.gid,
+            gid_ext: 0,
+            chid: area.chid,
+        },
+    })
 }
 
-/// The common EID, and whether the client's GID is reached directly.
+/// SMC-R of version 2: a user EID that both sides have, and a port with a route to the
+/// client's GID.
 //= V2-104
 //= V2-105
-fn smcr_v2(
+fn choose_smcr_v2(
     config: &Config,
     v2: &ProposedV2,
     paths: Paths<'_>,
-) -> Result<(Eid, bool), DiagnosisCode> {
+    terms: Terms,
+) -> Result<Choice, DiagnosisCode> {
     let Some(eid) = common_ueid(config, v2) else {
         return Err(DiagnosisCode::NO_DEVICE);
     };
@@ -229,14 +263,32 @@ fn smcr_v2(
     if ports.peek().is_none() {
         return Err(DiagnosisCode::NO_SMCR_DEVICE);
     }
-    match ports.find(|path| path.route != Route::None) {
-        Some(path) => Ok((eid, path.route == Route::Direct)),
-        None => Err(DiagnosisCode::NO_ROUTE),
-    }
+    let Some(path) = ports.find(|path| path.route != Route::None) else {
+        return Err(DiagnosisCode::NO_ROUTE);
+    };
+    let terms = Terms {
+        direct: path.route == Route::Direct,
+        ..terms
+    };
+    Ok(Choice::SmcR(Negotiated { terms, eid }))
 }
 
-/// Whether the Confirm of a first contact repeats what the Accept said, and the
-/// features then.
+/// SMC-R of version 1: whether a port is in the client's subnet.
+fn serves_smcr_v1(path: &LocalPath) -> bool {
+    path.is_usable() && path.subnet_match && path.serves(SmcVersion::V1)
+}
+
+/// The first user EID of the client that this side has, too.
+fn common_ueid(config: &Config, v2: &ProposedV2) -> Option<Eid> {
+    let place = usize::from(v2.eid?);
+    config.v2.ueids.as_slice().get(place).copied()
+}
+
+/// Compares the Confirm of a first contact with the terms that the Accept had, and returns
+/// these with the features that both sides have.
+///
+/// # Errors
+/// The diagnosis code to decline with, if release or limits differ.
 //= V2-109
 pub(crate) fn confirmed(
     terms: Terms,
@@ -248,12 +300,14 @@ pub(crate) fn confirmed(
     if !terms.release.has_limits() {
         return Ok(terms);
     }
-    let limited = terms.technology == Technology::SmcR;
-    if limited && extension.max_connections != terms.max_connections {
-        return Err(DiagnosisCode::MAX_CONNECTIONS);
-    }
-    if limited && extension.max_links != terms.max_links {
-        return Err(DiagnosisCode::MAX_LINKS);
+    // SMC-D has no limits.
+    if terms.technology == Technology::SmcR {
+        if extension.max_connections != terms.max_connections {
+            return Err(DiagnosisCode::MAX_CONNECTIONS);
+        }
+        if extension.max_links != terms.max_links {
+            return Err(DiagnosisCode::MAX_LINKS);
+        }
     }
     let features = terms.features & extension.features;
     Ok(Terms { features, ..terms })
