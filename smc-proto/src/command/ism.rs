@@ -1,4 +1,4 @@
-//! What the engine asks of an ISM device.
+//! Commands of the engine to an ISM device.
 
 use super::Segment;
 use crate::id::{BufferId, ConnId};
@@ -18,7 +18,7 @@ use crate::wire::types::{DmbToken, IsmGid};
 ///
 /// - its DMB, which the peer writes to: `RegisterDmb`, perhaps `ClearDmb` and another
 ///   connection, `UnregisterDmb`;
-/// - its send buffer, bound to the peer's DMB by `AttachDmb` and freed of it by
+/// - its send buffer, attached to the peer's DMB by `AttachDmb` and detached by
 ///   `DetachDmb`. If the device can map the peer's DMB
 ///   ([`IsmPath::attaches`](crate::path::IsmPath::attaches)), the send buffer *is* that DMB:
 ///   whoever puts bytes there has written them to the peer, and no `Move` follows.
@@ -89,7 +89,7 @@ pub enum IsmCommand {
         /// may be thrown away. Otherwise it must stay readable for the peer.
         discard: bool,
     },
-    /// Write bytes of the send buffer to the DMB it is bound to, without a signal.
+    /// Write bytes of the send buffer to the DMB it is attached to, without a signal.
     Move {
         /// The connection it belongs to, for failures.
         conn: ConnId,
@@ -101,7 +101,7 @@ pub enum IsmCommand {
         /// Offset in the peer's DMB of the first byte.
         offset: u32,
     },
-    /// Write a CDC message to the head of the DMB that a send buffer is bound to, behind
+    /// Write a CDC message to the head of the DMB that a send buffer is attached to, behind
     /// everything that was written there before, and signal it. Each cursor
     /// ([`PRODUCER`](crate::wire::cdc_ism::PRODUCER),
     /// [`CONSUMER`](crate::wire::cdc_ism::CONSUMER)) is written in one piece, the

@@ -200,7 +200,7 @@ impl Buffer {
     }
 
     /// Notes a control command of SMC-D as in flight.
-    pub(super) const fn note_under_way(&mut self, wanted: Control) {
+    pub(super) const fn note_in_flight(&mut self, wanted: Control) {
         self.pending = Some(wanted);
     }
 

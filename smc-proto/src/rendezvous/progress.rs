@@ -74,7 +74,7 @@ impl Engine<'_> {
             // Or the server took the DMB back.
             //= D-059
             State::Confirming if h.smcd.is_some() => {
-                if let Prepared::No(code) = self.ism_prepared(conn, true) {
+                if let Prepared::No(code) = self.smcd_prepared(conn, role) {
                     self.decline(handshake, code, false);
                 }
             }
@@ -96,7 +96,7 @@ impl Engine<'_> {
                     }
                 }
             }
-            State::Forming if h.smcd.is_some() => self.advance_binding(conn, handshake),
+            State::Forming if h.smcd.is_some() => self.advance_attaching(conn, handshake),
             State::Forming => self.advance_forming(conn, handshake),
             State::Queued => {
                 self.groups.unqueue(conn);
@@ -233,7 +233,7 @@ impl Engine<'_> {
             return;
         }
         let prepared = match smcd {
-            true => self.ism_prepared(conn, role == Role::Client),
+            true => self.smcd_prepared(conn, role),
             false => self.prepared(conn, role),
         };
         match prepared {

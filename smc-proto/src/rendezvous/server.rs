@@ -37,7 +37,7 @@ impl Engine<'_> {
                 peer,
             }) => {
                 self.keep_choice(handshake, negotiated, &[]);
-                self.choose_ism_group(conn, handshake, path, peer);
+                self.begin_smcd(conn, handshake, path, peer);
             }
             Err(code) => self.decline(handshake, code, false),
         }
@@ -100,7 +100,7 @@ impl Engine<'_> {
             .at(handshake)
             .is_some_and(|h| h.smcd.is_some())
         {
-            return self.choose_group_of_ism(conn, handshake);
+            return self.choose_ism_group(conn, handshake);
         }
         match self.find_server_group(handshake) {
             Some(group) if self.group(group).is_some_and(|g| g.is_active()) => {

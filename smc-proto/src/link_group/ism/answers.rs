@@ -97,17 +97,17 @@ impl Groups<'_> {
         IsmFollowUp::Nothing
     }
 
-    /// The peer took the DMB back that a connection writes to, or is to write to.
+    /// Handles that the peer took back the DMB that a connection writes to, or is to write to.
     //= D-059
     fn on_dmb_withdrawn(&mut self, buffer: BufferId) {
         let Some(index) = self.live_buffer(buffer) else {
             return;
         };
-        let bound = |b: &&Buffer| match b.ism {
+        let has_target = |b: &&Buffer| match b.ism {
             Some(IsmBuffer::Source { target, .. }) => target.is_some(),
             _ => false,
         };
-        let Some(group) = self.buffers.at(index).filter(bound).map(|b| b.group) else {
+        let Some(group) = self.buffers.at(index).filter(has_target).map(|b| b.group) else {
             return;
         };
         self.trace_buffer(index, || TraceEvent::DmbWithdrawn);
@@ -124,7 +124,7 @@ impl Groups<'_> {
                 connection.on_peer_withdrew(now, &config.connection);
             });
         } else if let Some(b) = self.buffers.at_mut(index) {
-            // The rendezvous finds that it has nothing to write to.
+            // The rendezvous is woken, and ends for want of a buffer to write to.
             b.retired = true;
             self.data.wake(conn);
         }
@@ -137,7 +137,7 @@ impl Groups<'_> {
         (b.ism.is_some() && b.is_pending(control)).then_some(index)
     }
 
-    /// A buffer got its memory, a DMB with a token.
+    /// Handles that a buffer got its memory; a DMB has a token, `named`.
     fn on_memory(&mut self, buffer: BufferId, named: Option<DmbToken>) {
         let Some(index) = self.under_control(buffer, Control::Alloc) else {
             return;
@@ -156,7 +156,7 @@ impl Groups<'_> {
             _ => return,
         }
         b.on_allocated();
-        let bound = matches!(
+        let has_target = matches!(
             b.ism,
             Some(IsmBuffer::Source {
                 target: Some(_),
@@ -167,8 +167,8 @@ impl Groups<'_> {
             Some(token) => TraceEvent::DmbRegistered { token },
             None => TraceEvent::BufferAllocated,
         });
-        if bound {
-            // It is still to be bound.
+        if has_target {
+            // The memory is there, and is to be attached next.
             self.schedule_buffer(index);
         } else {
             self.serve_waiter(index);
@@ -197,7 +197,7 @@ impl Groups<'_> {
         }
     }
 
-    /// A send buffer is bound to nothing; a mapping is gone with that.
+    /// Notes that a send buffer is attached to no DMB. A mapping of the DMB is gone with that.
     fn detached(&mut self, index: BufferIdx) {
         let Some(b) = self.buffers.at_mut(index) else {
             return;
@@ -291,8 +291,8 @@ impl Groups<'_> {
                 return IsmFollowUp::Nothing;
             }
         };
-        // The data outran the Confirm. (Anything else than a message is judged with the
-        // next signal.)
+        // The message overtook the Confirm. A head that is no message is judged at the next
+        // signal.
         if let Some(handshake) = handshake {
             return match head {
                 Ok(cdc) => IsmFollowUp::Early(handshake, cdc),
@@ -306,7 +306,7 @@ impl Groups<'_> {
         }
         let deferred = self
             .data
-            .on_message(index, |connection, now, config| match head {
+            .apply_message(index, |connection, now, config| match head {
                 Ok(cdc) => {
                     let outcome = connection.on_cdc_ism(now, config, &cdc);
                     (outcome, Some(cdc.numbered(0)))

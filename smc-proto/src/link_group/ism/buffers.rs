@@ -1,4 +1,4 @@
-//! DMBs and what is bound to the peer's.
+//! DMBs of this side, and send buffers that are attached to DMBs of the peer.
 
 use core::hash::{Hash, Hasher};
 
@@ -20,25 +20,25 @@ pub(crate) const SPARE_DMB: Duration = Duration::from_secs(1);
 /// Most bytes of the spare DMBs of one size that a group keeps, and most such DMBs.
 const SPARE_DMBS: (u32, u32) = (8 << 20, 64);
 
-/// What a buffer of SMC-D has besides memory.
+/// State of a buffer of SMC-D beside its memory's.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum IsmBuffer {
     /// A DMB of this side.
     Dmb {
-        /// What the peer names it by.
+        /// Token by which the peer writes to it.
         token: DmbToken,
-        /// The connection that has it.
+        /// The connection that receives in it.
         owner: ConnIdx,
     },
     /// A send buffer.
     Source {
-        /// The DMB it is to be bound to.
+        /// The peer's DMB that it is to be attached to.
         target: Option<PeerDmb>,
-        /// Whether it is bound to one.
+        /// Whether it is attached to a DMB.
         attached: bool,
-        /// Whether it is that DMB itself.
+        /// Whether the send buffer is a mapping of the peer's DMB itself.
         mapped: bool,
-        /// Whether the peer reads nothing more of the DMB it was bound to last.
+        /// Whether the peer reads nothing more of the DMB it was attached to last.
         finished: bool,
     },
 }
@@ -85,7 +85,7 @@ impl IsmBuffer {
                 target,
                 attached,
                 mapped,
-                // What becomes of memory of the peer's decides nothing here.
+                // Only the peer's memory depends on it.
                 finished: _,
             } => {
                 let length = target.map(|target| target.length);
@@ -96,7 +96,7 @@ impl IsmBuffer {
 }
 
 impl Buffer {
-    /// The token of a DMB that has one.
+    /// Token of a registered DMB.
     pub(crate) fn dmb_token(&self) -> Option<DmbToken> {
         match self.ism {
             Some(IsmBuffer::Dmb { token, .. }) if self.memory == Memory::Present => Some(token),
@@ -104,7 +104,7 @@ impl Buffer {
         }
     }
 
-    /// Whether a send buffer is bound to the DMB it was to be bound to.
+    /// Whether a send buffer is attached to the DMB that it is to be attached to.
     pub(crate) const fn is_attached(&self) -> bool {
         matches!(
             self.ism,
@@ -192,29 +192,31 @@ impl Groups<'_> {
             }
             (IsmBuffer::Source { .. }, _) => IsmCommand::FreeBuffer { buffer },
         };
-        b.note_under_way(wanted);
+        b.note_in_flight(wanted);
         Some(command)
     }
 
-    /// Binds the send buffer of a connection to the peer's DMB; whether it has one.
-    pub(crate) fn bind_send_buffer(&mut self, conn: ConnIdx, dmb: PeerDmb) -> bool {
+    /// Schedules attaching the send buffer of a connection to the peer's DMB, and wakes the
+    /// connection's rendezvous when the device has answered.
+    pub(crate) fn attach_send_buffer(&mut self, conn: ConnIdx, dmb: PeerDmb) {
         let index = self
             .conn(conn)
             .map_or(Idx::NONE, |record| record.send_buffer);
         let Some(b) = self.buffers.at_mut(index) else {
-            return false;
+            // It went with its device.
+            return;
         };
         let Some(IsmBuffer::Source {
             target, finished, ..
         }) = &mut b.ism
         else {
-            return false;
+            debug_assert!(false, "a send buffer of SMC-D is attached to DMBs");
+            return;
         };
         *target = Some(dmb);
         *finished = false;
         b.waiter = conn;
         self.schedule_buffer(index);
-        true
     }
 
     /// Notes which connection a DMB is given to.
