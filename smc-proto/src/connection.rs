@@ -255,13 +255,13 @@ impl Connection {
         self.perform(now, cfg, act);
     }
 
-    /// What the next [`Connection::take_notices`] gives.
+    /// Notices that [`Connection::take_notices`] returns next.
     #[inline(always)]
     pub(crate) const fn notices(&self) -> Notices {
         self.notices
     }
 
-    /// Whether that is only that bytes arrived; then it is taken.
+    /// Takes the notice that bytes arrived, if there is no other one. Returns whether it did.
     #[inline(always)]
     pub(crate) fn take_readable(&mut self) -> bool {
         let readable = self.notices == Notices::READABLE;
@@ -271,10 +271,11 @@ impl Connection {
         readable
     }
 
-    /// Whether nothing follows from what happened since the owner last asked.
+    /// Whether the owner has anything to do since it last asked: notices to take, a deadline to
+    /// set, or something to send.
     #[inline(always)]
-    pub(crate) fn is_settled(&self) -> bool {
-        self.notices.is_empty() && !self.moved_timeout && !self.has_work()
+    pub(crate) fn has_follow_up(&self) -> bool {
+        !self.notices.is_empty() || self.moved_timeout || self.has_work()
     }
 
     /// What happened since the last call.

@@ -1,10 +1,18 @@
-//! The data path: two tables, and nothing that is rare.
+//! The data path: everything that the bytes of an established connection need.
 //!
-//! Everything bytes of a connection need on their way is here: they are committed and
-//! consumed ([`application`]), written and announced ([`transmit`]), received ([`receive`])
-//! and completed ([`completion`]); [`fast`] does the same for connections with nothing else
-//! to do. What follows from them once in a connection's life needs [`Groups`] or the whole
-//! [`Engine`] and is handed to them as [`Deferred`].
+//! ```text
+//!  application ── write ─► send buffer ── transmit ─► device ──► peer
+//!                                            ▲── completion ┘
+//!  application ◄── read ── receive ring ◄── receive ── device ◄── peer
+//! ```
+//!
+//! The application writes and reads ([`application`]), devices poll what is to be sent
+//! ([`transmit`]) and report what was received ([`receive`]) and sent ([`completion`]).
+//! [`fast`] is the fast path for SMC-R connections on which nothing but bytes is pending.
+//!
+//! Two tables are enough for that: connections and links. Everything else, such as LLC messages
+//! and the end of a connection, needs [`Groups`] or the whole [`Engine`]; the data path returns
+//! it to its caller as [`Deferred`].
 
 mod application;
 mod completion;
@@ -12,7 +20,7 @@ mod fast;
 mod receive;
 mod transmit;
 
-pub(crate) use receive::Follows;
+pub(crate) use receive::SignalOutcome;
 
 use crate::command::TcpCommand;
 use crate::connection_record::{ConnectionRecord, Pending, Phase};
@@ -32,19 +40,19 @@ use crate::trace::{self, Tap, TimerKind, TraceEvent};
 
 /// Core and the tables of the data path, borrowed for one call.
 ///
-/// Its methods are inlined where they are called, most often once in the facade
-/// and once in the engine: handed on by reference, all of it would have to stand
-/// in memory at each call. What is rarer is called with the parts, see
-/// [`DataPath::parts`].
+/// Methods are inlined into their callers, of which most have two: one in the facade, one in
+/// the engine. A call by reference would write the whole struct to memory first. Functions
+/// that are not inlined therefore take the parts, each of which is passed in registers
+/// ([`DataPath::parts`]).
 pub(crate) struct DataPath<'a> {
     pub(crate) core: &'a mut Core,
     pub(crate) connections: Pool<'a, ConnectionRecord>,
     pub(crate) links: Pool<'a, Link>,
-    /// Where events go.
+    /// Where trace events go.
     pub(crate) tap: Tap<'a>,
 }
 
-/// Parts of a [`DataPath`], each in registers.
+/// Parts of a [`DataPath`], as arguments of a function that is not inlined.
 pub(crate) type Parts<'a> = (
     &'a mut Core,
     Pool<'a, ConnectionRecord>,
@@ -61,25 +69,26 @@ pub struct ReadOutcome {
     pub follows: bool,
 }
 
-/// What the data path leaves to the contexts above. One number at most, so that it
-/// stays in registers.
+/// Follow-up work of the data path that needs more than its two tables, for [`Groups`] or
+/// [`Engine`]. Each variant has one number at most, so that it is returned in registers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub(crate) enum Deferred {
-    /// Everything is done.
+    /// Nothing is left to do.
     Nothing,
-    /// A connection changed in a way that is not only about bytes.
-    Connection(ConnIdx),
-    /// A connection may be at its end.
-    Idle(ConnIdx),
-    /// The message on this link is not a CDC message.
+    /// A connection has notices that are not only about bytes.
+    Notices(ConnIdx),
+    /// A connection may be freed, if it has ended and nothing of it is in flight.
+    Release(ConnIdx),
+    /// The message received on this link is not a CDC message, but LLC.
     Llc(LinkIdx),
-    /// The message on this link breaks the protocol.
+    /// The message received on this link violates the protocol.
     Violation(LinkIdx),
-    /// A CDC message for a connection in rendezvous, with this handshake.
-    Early(HandshakeIdx),
-    /// Not only one CDC message was sent on this link: nothing is done yet.
-    Sends(LinkIdx),
+    /// The CDC message received is for a connection that is still in rendezvous.
+    EarlyCdc(HandshakeIdx),
+    /// The completion on this link is not that of exactly one CDC message on an active link.
+    /// None of it was handled yet.
+    Sent(LinkIdx),
 }
 
 impl<'a> DataPath<'a> {
@@ -95,7 +104,7 @@ impl<'a> DataPath<'a> {
 }
 
 impl DataPath<'_> {
-    /// For a step that is not inlined.
+    /// Parts to call a function with that is not inlined.
     #[inline(always)]
     pub(crate) fn parts(&mut self) -> Parts<'_> {
         let (connections, links) = (self.connections.reborrow(), self.links.reborrow());
@@ -128,8 +137,8 @@ impl DataPath<'_> {
             .then_some(id.index)
     }
 
-    /// The secret behind alert tokens, made at the first use because the size of
-    /// the table is not known before.
+    /// Key that alert tokens are made with. Its first use makes it: the capacity of the table
+    /// is not known before.
     pub(crate) fn token_key(&mut self) -> TokenKey {
         let capacity = self.connections.capacity();
         let core = &mut *self.core;
@@ -140,7 +149,7 @@ impl DataPath<'_> {
 
     // ---- lists -----------------------------------------------------------
 
-    /// Puts a link on its device's list if it has anything to fetch.
+    /// Puts a link on its device's list, if it has anything for the device to poll.
     #[inline(always)]
     pub(crate) fn schedule_link(&mut self, index: LinkIdx) {
         let Some(link) = self.links.at_mut(index) else {
@@ -168,9 +177,9 @@ impl DataPath<'_> {
             debug_assert!(state.wants_device());
             let device = usize::from(state.path.device.0);
             if let Some(device) = self.core.devices.get_mut(device)
-                && let Some(before) = device.links.join(state, link)
+                && let Some(before) = device.links.append(state, link)
             {
-                before.precede(&mut self.links, link);
+                before.set_next(&mut self.links, link);
             }
         }
     }
@@ -185,7 +194,7 @@ impl DataPath<'_> {
         }
     }
 
-    /// Schedules the rendezvous of a connection, so that it checks again what it waits for.
+    /// Wakes the rendezvous of a connection, so that it checks again what it waits for.
     pub(crate) fn wake(&mut self, conn: ConnIdx) {
         let record = self.connections.at(conn);
         if record.is_some_and(|record| matches!(record.phase, Phase::Rendezvous(_))) {
@@ -193,7 +202,7 @@ impl DataPath<'_> {
         }
     }
 
-    /// Puts a connection on the list of those with events, ended or not.
+    /// Notifies the application of these events, also if the connection has ended.
     pub(crate) fn report(&mut self, conn: ConnIdx, what: Pending) {
         if let Some(record) = self.connections.at_mut(conn) {
             record.notices |= what;
@@ -203,7 +212,7 @@ impl DataPath<'_> {
         }
     }
 
-    /// Gives a connection a command for its TCP connection.
+    /// Queues a command for the TCP connection of a connection.
     pub(crate) fn command_tcp(&mut self, conn: ConnIdx, command: TcpCommand) {
         if let Some(record) = self.connections.at_mut(conn) {
             record.tcp = Some(command);
@@ -223,21 +232,22 @@ impl DataPath<'_> {
         self.connections.set_deadline(conn, deadline);
     }
 
-    // ---- consequences ----------------------------------------------------
+    // ---- follow-up work ----------------------------------------------------
 
-    /// Draws the consequences of a change of a connection that is only about
-    /// bytes: work for the link, a deadline, an event. Others are left.
+    /// Does what follows from a change of a connection's state, as far as it is about bytes:
+    /// schedules the connection's link, sets its deadline, notifies the application. Returns what
+    /// else follows.
     #[inline(always)]
-    pub(crate) fn after_connection(&mut self, index: ConnIdx) -> Deferred {
+    pub(crate) fn follow_up(&mut self, index: ConnIdx) -> Deferred {
         let (core, connections, links, tap) = self.parts();
-        after_connection(core, connections, links, tap, index)
+        follow_up(core, connections, links, tap, index)
     }
 
-    /// Notes events of a connection that has not ended.
+    /// Notifies the application of these events, unless the connection has ended.
     #[inline(always)]
     pub(crate) fn notify(&mut self, index: ConnIdx, what: Pending) {
         if let Some(record) = self.connections.at_mut(index)
-            // The last event of a handle stays the last.
+            // No event follows the one that reports the end.
             && record.phase != Phase::Ended
         {
             record.notices |= what;
@@ -247,8 +257,8 @@ impl DataPath<'_> {
         }
     }
 
-    /// The next event, if it is that bytes arrived or that there is room for more, and
-    /// the only one of its connection.
+    /// The next event, if it is `Readable` or `Writable` and the only one of an active
+    /// connection.
     #[inline(always)]
     pub(crate) fn next_of_bytes(&mut self) -> Option<Event> {
         let index = self.core.connection_events.first()?;
@@ -263,14 +273,14 @@ impl DataPath<'_> {
             return None;
         }
         record.notices = Pending::empty();
-        let behind = self.core.connection_events.leave_front(record);
-        behind.lead(&mut self.connections);
+        let behind = self.core.connection_events.unlink_front(record);
+        behind.set_front(&mut self.connections);
         Some(event)
     }
 }
 
 #[inline(never)]
-fn after_connection<'a>(
+fn follow_up<'a>(
     core: &'a mut Core,
     connections: Pool<'a, ConnectionRecord>,
     links: Pool<'a, Link>,
@@ -292,7 +302,7 @@ fn after_connection<'a>(
     };
     let wants_work = connection.has_work();
     let readable = phase == Phase::Active && connection.take_readable();
-    let settled = connection.notices().is_empty();
+    let has_notices = !connection.notices().is_empty();
     if let Some(deadline) = connection.moved_deadline() {
         path.set_conn_deadline(index, deadline);
     }
@@ -302,9 +312,9 @@ fn after_connection<'a>(
     if readable {
         path.notify(index, Pending::READABLE);
     }
-    if settled {
-        Deferred::Nothing
+    if has_notices {
+        Deferred::Notices(index)
     } else {
-        Deferred::Connection(index)
+        Deferred::Nothing
     }
 }

@@ -1,4 +1,12 @@
-//! A canonical image of an endpoint's state, for exploring states exhaustively.
+//! Hash of an endpoint's state, by which explorers of all states recognise a state they have
+//! visited.
+//!
+//! Two endpoints that will behave alike from now on have the same hash. So it covers what decides
+//! future behaviour; times relative to `now`; no statistics, no history. A field that it misses
+//! makes an explorer skip states; one too many makes it visit states twice.
+//!
+//! Called by [`Endpoint::fingerprint`](crate::endpoint::Endpoint::fingerprint). Each table's rows
+//! hash themselves, in their modules.
 
 use core::hash::{Hash, Hasher};
 
@@ -7,8 +15,7 @@ use crate::ports::Ports;
 use crate::storage::Tables;
 use crate::time::Instant;
 
-/// Feeds the tables into a hasher: what decides the future, nothing that only
-/// remembers the past.
+/// Feeds what decides an endpoint's future behaviour into a hasher.
 pub(crate) fn endpoint<H: Hasher>(
     tables: &Tables<'_>,
     ports: &Ports,
@@ -19,14 +26,14 @@ pub(crate) fn endpoint<H: Hasher>(
     for (index, record) in tables.connections.iter() {
         index.hash(hasher);
         record.fingerprint(now, hasher);
-        // Links that its Confirm may name.
+        // A Confirm is also accepted if it names a link that left the group since the Accept.
         if record.contact.step == ContactStep::AwaitingConfirm
             && let Some(group) = tables.groups.at(record.group)
         {
-            let former = group.former.since(record.contact.links_left);
-            former.for_each(|link| link.hash(hasher));
+            let left = group.former.since(record.contact.links_left);
+            left.for_each(|link| link.hash(hasher));
         }
-        // That of a connection which SMC carries follows from its state.
+        // The deadline of any other connection follows from its protocol state.
         if record.phase == Phase::Watching {
             until(tables.connections.deadline(index), now).hash(hasher);
         }
@@ -54,7 +61,7 @@ pub(crate) fn endpoint<H: Hasher>(
     }
 }
 
-/// Time from `now` to a deadline, in a form that hashes.
+/// Time from `now` to a deadline in nanoseconds, 0 if it has passed.
 pub(crate) fn until(deadline: Option<Instant>, now: Instant) -> Option<u64> {
     deadline.map(|deadline| deadline.as_nanos().saturating_sub(now.as_nanos()))
 }

@@ -100,7 +100,7 @@ impl Connection {
             producer_flags,
             connection_flags: ConnectionFlags::empty(),
         };
-        debug_assert!(self.is_settled());
+        debug_assert!(!self.has_follow_up());
         Some(Sent {
             record,
             bytes,

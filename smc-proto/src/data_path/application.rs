@@ -1,4 +1,4 @@
-//! What the application does: it writes and reads.
+//! Writing and reading by the application.
 
 use super::{DataPath, Deferred, ReadOutcome};
 use crate::command::{BufferSpans, Signal};
@@ -10,8 +10,10 @@ use crate::time::Instant;
 use crate::wire::cdc_ism::CdcIsm;
 
 impl DataPath<'_> {
-    /// Sends what `fill` puts into free space of the send buffer: there is work for
-    /// the link, or the link will find that it is held back.
+    /// Commits the bytes that `fill` puts into free space of the send buffer, and schedules the
+    /// connection on its link. Returns their number.
+    ///
+    /// The link finds out when it is polled whether the bytes can be sent, or are held back.
     #[inline(always)]
     pub(crate) fn write(
         &mut self,
@@ -35,8 +37,8 @@ impl DataPath<'_> {
         Ok(written)
     }
 
-    /// What follows from a write of so many bytes, after which the connection has this
-    /// deadline, if it has another one than before.
+    /// Does what follows from a write of `written` bytes. `moved` is the connection's deadline, if
+    /// the write has changed it.
     #[inline(always)]
     pub(crate) fn after_write(
         &mut self,
@@ -53,7 +55,8 @@ impl DataPath<'_> {
         }
     }
 
-    /// Frees what `take` has read: at most a CDC message follows from that.
+    /// Frees the bytes that `take` has copied out of the receive ring, and schedules a CDC message
+    /// if the peer is to know of the free space.
     #[inline(always)]
     pub(crate) fn read(
         &mut self,
@@ -81,11 +84,11 @@ impl DataPath<'_> {
         Ok(ReadOutcome { bytes, follows })
     }
 
-    /// [`DataPath::write`] and [`DataPath::next_signal`] in one, if no connection of the
-    /// group waits to transmit and the bytes are in the peer's memory already; else only
-    /// the write.
+    /// Writes as [`DataPath::write`] does. If `fill` has put the bytes into the peer's DMB, and no
+    /// other connection of the group waits to transmit, passes the CDC message to `signal` at once,
+    /// instead of leaving it to [`DataPath::next_signal`]. Both are given `peer`.
     ///
-    /// The peer is notified first, as it waits; the bookkeeping comes after.
+    /// The message goes out before statistics and follow-up work, since the peer waits for it.
     //= D-045
     #[inline(always)]
     pub(crate) fn write_and_signal<T>(
@@ -136,14 +139,14 @@ impl DataPath<'_> {
         if let Some((sent, pieces)) = sent {
             core.statistics.sent(sent, pieces);
         }
-        if sent.is_none() || !connection.is_settled() {
-            *deferred = self.after_connection(index);
+        if sent.is_none() || connection.has_follow_up() {
+            *deferred = self.follow_up(index);
         }
         Ok(written)
     }
 }
 
-/// A connection that has buffers.
+/// The record of a connection that is a member of a group, and so has buffers.
 #[inline(always)]
 fn member<'a>(
     connections: &'a mut Pool<'_, ConnectionRecord>,

@@ -1,4 +1,4 @@
-//! CDC messages that the RNIC has sent, and their writes with them.
+//! Completions of CDC messages: the RNIC has sent them, and has executed the writes before them.
 
 use super::{DataPath, Deferred};
 use crate::connection::NotifyRecord;
@@ -7,23 +7,24 @@ use crate::id::{ConnIdx, LinkId, WrId};
 use crate::link_group::SendKind;
 
 impl DataPath<'_> {
-    /// A SEND completed, and with it all before it on its link: most often none,
-    /// and it was a CDC message.
+    /// Handles the completion of a SEND, with which everything posted before it on its link is
+    /// complete. Most often that is one CDC message; [`Deferred::Sent`] leaves everything else to
+    /// the caller.
     #[inline(always)]
     pub(crate) fn on_sent(&mut self, link: LinkId, wr_id: WrId) -> Deferred {
         let Some(l) = self.links.live_mut(link.index, link.generation) else {
             return Deferred::Nothing;
         };
-        // A link that leaves may have become quiet.
+        // A link in removal may be drained now.
         let Some(SendKind::Notify {
             index,
             generation,
             record,
         }) = l.in_flight.front(wr_id.0).filter(|_| l.is_active())
         else {
-            return Deferred::Sends(link.index);
+            return Deferred::Sent(link.index);
         };
-        // A link with a free slot is on its device's list already if it wants to.
+        // A link that had a free slot is on its device's list already, if it has work.
         let was_full = !l.has_free_slot();
         l.in_flight.pop();
         self.core.step();
@@ -34,7 +35,7 @@ impl DataPath<'_> {
         deferred
     }
 
-    /// The CDC message of a connection completed.
+    /// Handles the completion of a connection's CDC message.
     #[inline(always)]
     pub(crate) fn on_notify_sent(
         &mut self,
@@ -52,13 +53,13 @@ impl DataPath<'_> {
         };
         let seen = self.tap.look(connection);
         connection.on_notify_completed(now, &self.core.config.connection, record);
-        let settled = active && connection.is_settled();
+        let is_done = active && !connection.has_follow_up();
         self.compare(index, seen);
-        if settled {
+        if is_done {
             return Deferred::Nothing;
         }
-        match self.after_connection(index) {
-            Deferred::Nothing if !active => Deferred::Idle(index),
+        match self.follow_up(index) {
+            Deferred::Nothing if !active => Deferred::Release(index),
             deferred => deferred,
         }
     }

@@ -1,8 +1,10 @@
-//! The fast path of SMC-R. Each method does all of its work, or nothing and reports so;
-//! then its general counterpart is called.
+//! The fast path of SMC-R: transmit, receive and completion of a connection on which only bytes
+//! are pending.
 //!
-//! The methods call nothing that is not inlined, so that what they read stays in
-//! registers: that is their purpose.
+//! Each method either does all of its work and returns `true`, or changes nothing and returns
+//! `false`; its general counterpart is called then. Methods call only functions that are
+//! inlined, so that what they have read stays in registers. That makes them fast: their general
+//! counterparts reload it after each call.
 
 use super::DataPath;
 use crate::command::DataTransmit;
@@ -16,7 +18,8 @@ use crate::stats::count;
 use crate::wire::cdc::CdcOctets;
 
 impl DataPath<'_> {
-    /// [`DataPath::next_transmit`], of a connection and a link with nothing else to do.
+    /// Does what [`DataPath::next_transmit`] does, if the first link of the RNIC and the first
+    /// connection of that link have nothing else to do.
     #[inline(always)]
     pub(crate) fn fast_transmit(&mut self, device: DeviceId, transmit: &mut DataTransmit) -> bool {
         let core = &mut *self.core;
@@ -26,7 +29,7 @@ impl DataPath<'_> {
         let Some(link) = device.links.first() else {
             return false;
         };
-        let Some((generation, state)) = self.links.entry(link) else {
+        let Some((link_generation, state)) = self.links.entry(link) else {
             return false;
         };
         if !state.is_flowing(core.changes) {
@@ -40,7 +43,7 @@ impl DataPath<'_> {
         if !state.has_free_slot() {
             return false;
         }
-        let Some((of_conn, record)) = self.connections.entry(index) else {
+        let Some((generation, record)) = self.connections.entry(index) else {
             return false;
         };
         let Some(connection) = record.connection.as_mut() else {
@@ -51,38 +54,35 @@ impl DataPath<'_> {
         };
         let kind = SendKind::Notify {
             index,
-            generation: of_conn,
+            generation,
             record: sent.record,
         };
         let number = state.in_flight.put(kind);
         transmit.link = LinkId {
             index: link,
-            generation,
+            generation: link_generation,
         };
-        transmit.conn = ConnId {
-            index,
-            generation: of_conn,
-        };
+        transmit.conn = ConnId { index, generation };
         transmit.rkey = record.target.rkey;
         transmit.buffer = record.send_buffer_id();
         transmit.wr_id = WrId(number);
         core.statistics.fast_transmit(sent);
-        let behind = state.ready.leave_front(record);
-        behind.lead(&mut self.connections);
-        let goes_on = state.goes_on(index);
-        let wanted = state.wants_transmit();
-        if !wanted || !(goes_on || device.links.is_only(link)) {
-            let behind = device.links.leave_front(state);
-            behind.lead(&mut self.links);
-            if wanted {
+        let behind = state.ready.unlink_front(record);
+        behind.set_front(&mut self.connections);
+        let keeps_place = state.advance_round(index);
+        let has_work = state.wants_transmit();
+        if !has_work || !(keeps_place || device.links.is_only(link)) {
+            let behind = device.links.unlink_front(state);
+            behind.set_front(&mut self.links);
+            if has_work {
                 device.links.push_back(&mut self.links, link);
             }
         }
         true
     }
 
-    /// [`DataPath::on_received`], for a CDC message from which nothing follows but
-    /// that there are bytes to read.
+    /// Does what [`DataPath::on_received`] does, if the message is a CDC message from which
+    /// nothing follows but perhaps a notification that bytes arrived.
     //= CDC-005
     //= CDC-032
     #[inline(always)]
@@ -123,21 +123,21 @@ impl DataPath<'_> {
         count(&mut core.statistics.cdc_received);
         if readable {
             record.notices |= Pending::READABLE;
-            if let Some(before) = core.connection_events.join(record, index) {
-                before.precede(&mut self.connections, index);
+            if let Some(before) = core.connection_events.append(record, index) {
+                before.set_next(&mut self.connections, index);
             }
         }
         true
     }
 
-    /// [`DataPath::on_sent`], for a CDC message whose completion matters to writers
-    /// only.
+    /// Does what [`DataPath::on_sent`] does, if exactly one CDC message completed, and nothing
+    /// follows but perhaps a notification that there is space to write.
     #[inline(always)]
     pub(crate) fn fast_sent(&mut self, link: LinkId, wr_id: WrId) -> bool {
         let Some(l) = self.links.live_mut(link.index, link.generation) else {
             return false;
         };
-        // One that was full may have kept connections waiting.
+        // Connections may wait for a slot of a full link.
         if !l.has_free_slot() || !l.is_active() {
             return false;
         }
@@ -168,8 +168,8 @@ impl DataPath<'_> {
         core.step();
         if writable {
             owner.notices |= Pending::WRITABLE;
-            if let Some(before) = core.connection_events.join(owner, index) {
-                before.precede(&mut self.connections, index);
+            if let Some(before) = core.connection_events.append(owner, index) {
+                before.set_next(&mut self.connections, index);
             }
         }
         true

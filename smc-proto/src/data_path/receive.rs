@@ -1,4 +1,10 @@
-//! CDC messages that arrive, over an RNIC or in a DMB: whom they are for, and what follows.
+//! Receiving CDC messages, over a link of SMC-R or in a DMB: finds the connection, applies the
+//! message, and returns what follows.
+//!
+//! ```text
+//!  SMC-R  fast::fast_received ─ else ─► on_received ─► on_cdc ─► deliver_cdc ─► apply_message
+//!  SMC-D  on_fast_signal ─ else ─► link_group/ism/answers ───────────────────► apply_message
+//! ```
 
 use super::{DataPath, Deferred};
 use crate::config::ConnectionConfig;
@@ -16,16 +22,17 @@ use crate::wire::cdc::{CDC_TYPE, Cdc, CdcOctets};
 use crate::wire::cdc_ism::{CDC_ISM_LENGTH, CdcIsm, Endianness};
 use crate::wire::types::AlertToken;
 
-/// What follows from a message that moves cursors.
+/// Outcome of [`DataPath::on_fast_signal`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Follows {
-    /// The application has to be notified of bytes.
+pub(crate) enum SignalOutcome {
+    /// Bytes arrived, and nothing else follows. The application was not notified yet.
     Readable,
-    /// Work for the engine.
+    /// No bytes arrived, or their event is queued. This is left to do.
     Deferred(Deferred),
 }
 
 impl DataPath<'_> {
+    /// Handles a message received on a link of SMC-R, if it is a CDC message.
     //= LLC-006
     #[inline(always)]
     pub(crate) fn on_received(&mut self, link: LinkId, payload: &[u8]) -> Deferred {
@@ -45,7 +52,8 @@ impl DataPath<'_> {
         }
     }
 
-    /// A CDC message on any link of the group (CDC-032).
+    /// Handles a CDC message. Any link of the group may bring it, and its alert token names the
+    /// connection (CDC-032).
     //= CDC-032
     //= V2-215
     #[inline(always)]
@@ -62,25 +70,26 @@ impl DataPath<'_> {
             .at(conn)
             .is_some_and(|record| record.is_receiver(group, token))
         {
-            return self.on_cdc_of(conn, cdc);
+            return self.deliver_cdc(conn, cdc);
         }
         let (core, connections, links, tap) = self.parts();
-        on_cdc_for_another(core, connections, links, tap, group, cdc)
+        find_and_deliver_cdc(core, connections, links, tap, group, cdc)
     }
 
-    /// A CDC message for this connection.
+    /// Applies a CDC message of SMC-R to its connection.
     #[inline(always)]
-    fn on_cdc_of(&mut self, conn: ConnIdx, cdc: CdcOctets<'_>) -> Deferred {
-        self.on_message(conn, |connection, now, config| {
+    fn deliver_cdc(&mut self, conn: ConnIdx, cdc: CdcOctets<'_>) -> Deferred {
+        self.apply_message(conn, |connection, now, config| {
             let cdc = cdc.read();
             (connection.on_cdc(now, config, &cdc), Some(cdc))
         })
     }
 
-    /// Applies a message to a connection and draws the consequences: a CDC message of SMC-R,
-    /// or the head of a DMB. `apply` returns the outcome, and the message unless it is none.
+    /// Applies a message to a connection, and does or returns what follows. `apply` has the
+    /// message, which came over SMC-R or was the head of a DMB. It returns the outcome, and the
+    /// message if it is a CDC message.
     #[inline(always)]
-    pub(crate) fn on_message(
+    pub(crate) fn apply_message(
         &mut self,
         conn: ConnIdx,
         apply: impl FnOnce(&mut Connection, Instant, &ConnectionConfig) -> (CdcOutcome, Option<Cdc>),
@@ -96,21 +105,22 @@ impl DataPath<'_> {
         let (outcome, cdc) = apply(connection, core.now, &core.config.connection);
         count_outcome(&mut core.statistics, outcome);
         let readable = connection.take_readable();
-        let settled = connection.is_settled();
+        let has_follow_up = connection.has_follow_up();
         if readable {
             record.notices |= Pending::READABLE;
             core.connection_events
                 .push_back(&mut self.connections, conn);
         }
         self.trace_received(conn, seen, cdc, outcome);
-        if settled {
+        if !has_follow_up {
             return Deferred::Nothing;
         }
-        self.after_connection(conn)
+        self.follow_up(conn)
     }
 
-    /// Applies a message that was kept to its connection; the caller draws the consequences.
-    pub(crate) fn apply_kept(&mut self, conn: ConnIdx, cdc: &Cdc) {
+    /// Applies a CDC message that was received during the rendezvous. The caller has to call
+    /// [`DataPath::follow_up`] afterwards.
+    pub(crate) fn apply_early(&mut self, conn: ConnIdx, cdc: &Cdc) {
         let record = self.connections.at_mut(conn);
         if let Some(connection) = record.and_then(|record| record.connection.as_mut()) {
             let core = &mut *self.core;
@@ -121,15 +131,16 @@ impl DataPath<'_> {
         }
     }
 
-    /// Receives the message in the DMB of this connection, if the connection is active and
-    /// the message moves cursors only; returns what follows. Otherwise nothing is done yet.
+    /// Applies the CDC message at the head of a connection's DMB, if the connection is active and
+    /// the message only moves cursors. Otherwise returns `None` and has changed nothing: the
+    /// general path is to handle it.
     //= D-043
     #[inline(always)]
     pub(crate) fn on_fast_signal(
         &mut self,
         index: ConnIdx,
         bytes: &[u8; CDC_ISM_LENGTH],
-    ) -> Option<Follows> {
+    ) -> Option<SignalOutcome> {
         let (now, config) = (self.core.now, &self.core.config.connection);
         let record = self.connections.at_mut(index)?;
         if record.phase != Phase::Active {
@@ -139,22 +150,22 @@ impl DataPath<'_> {
         let cdc = CdcIsm::parse(bytes, Endianness::NATIVE).ok()?;
         let readable = connection.on_fast_cdc_ism(now, config, &cdc)?;
         count(&mut self.core.statistics.cdc_received);
-        if connection.is_settled() {
+        if !connection.has_follow_up() {
             return Some(match readable {
-                true => Follows::Readable,
-                false => Follows::Deferred(Deferred::Nothing),
+                true => SignalOutcome::Readable,
+                false => SignalOutcome::Deferred(Deferred::Nothing),
             });
         }
         if readable {
             connection.note_readable();
         }
-        Some(Follows::Deferred(self.after_connection(index)))
+        Some(SignalOutcome::Deferred(self.follow_up(index)))
     }
 }
 
-/// A CDC message for another connection than the one before.
+/// Handles a CDC message for another connection than the message before.
 #[inline(never)]
-fn on_cdc_for_another<'a>(
+fn find_and_deliver_cdc<'a>(
     core: &'a mut Core,
     connections: Pool<'a, ConnectionRecord>,
     links: Pool<'a, Link>,
@@ -169,8 +180,8 @@ fn on_cdc_for_another<'a>(
         tap,
     };
     let connections = path.connections.reborrow();
-    match receiver(path.core, connections, group, cdc.alert_token()) {
-        Ok(conn) => path.on_cdc_of(conn, cdc),
+    match find_receiver(path.core, connections, group, cdc.alert_token()) {
+        Ok(conn) => path.deliver_cdc(conn, cdc),
         Err(deferred) => {
             if deferred == Deferred::Nothing {
                 let token = Some(cdc.alert_token());
@@ -181,11 +192,15 @@ fn on_cdc_for_another<'a>(
     }
 }
 
-/// The connection in the group of the link that brought a CDC message, by its
-/// token; if it takes none yet or none any more, what is left to do.
+/// Finds the connection that a CDC message is for by its alert token, in the group of the link
+/// that brought it.
+///
+/// # Errors
+/// [`Deferred::EarlyCdc`] if the connection is still in rendezvous; [`Deferred::Nothing`] if
+/// no connection has the token, or one that has ended.
 //= CDC-005
 #[inline]
-fn receiver(
+fn find_receiver(
     core: &mut Core,
     connections: Pool<'_, ConnectionRecord>,
     group: GroupIdx,
@@ -199,12 +214,12 @@ fn receiver(
             core.last_receiver = index;
             Ok(index)
         }
-        // The data outran the Confirm, or the last answer of the first
-        // contact: the newest message says all that the older ones said.
+        // The message overtook the Confirm, or the last LLC message of the first contact. The
+        // rendezvous keeps the newest such message, which includes what older ones had.
         //= RENDEZVOUS-033
         //= RENDEZVOUS-050
         (_, Some(record)) if record.token == token && record.group == group => match record.phase {
-            Phase::Rendezvous(handshake) => Err(Deferred::Early(handshake)),
+            Phase::Rendezvous(handshake) => Err(Deferred::EarlyCdc(handshake)),
             _ => {
                 count(&mut core.statistics.cdc_unknown);
                 Err(Deferred::Nothing)
@@ -217,7 +232,7 @@ fn receiver(
     }
 }
 
-/// Counts what a CDC message did to its connection.
+/// Counts a CDC message by its outcome.
 #[inline(always)]
 fn count_outcome(statistics: &mut Statistics, outcome: CdcOutcome) {
     match outcome {

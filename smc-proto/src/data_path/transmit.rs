@@ -1,5 +1,16 @@
-//! What connections send: over an RNIC writes and the message behind them, over an ISM
-//! device most often the message alone.
+//! Transmits: what a device polls for connections that have something to send.
+//!
+//! A transmit of SMC-R is one or two RDMA writes and a CDC message behind them. A transmit of
+//! SMC-D is the CDC message alone, where the application writes to the peer's DMB in place.
+//!
+//! Each device has a list of links with work, each link a list of connections that are ready.
+//! The link at the front gets one transmit, for the connection at its front. It moves behind
+//! the other links when its round is over ([`Link::advance_round`]).
+//!
+//! [`next_transmit`](DataPath::next_transmit) and [`next_signal`](DataPath::next_signal) hand
+//! out a whole transmit at once. A device that polls command by command is served by
+//! `link_group/work.rs` and `link_group/ism/work.rs`, with
+//! [`take_transmit`](DataPath::take_transmit).
 
 use super::{DataPath, Deferred};
 use crate::command::{DataTransmit, IsmCommand, Signal};
@@ -9,8 +20,10 @@ use crate::link_group::{Link, SendKind, ism_slot};
 use crate::wire::cdc_ism::CdcIsm;
 
 impl DataPath<'_> {
-    /// Puts the whole transmit of the next connection into `transmit`, if that is the next
-    /// work of the device; returns whether it is.
+    /// Puts the transmit of the next connection of an RNIC into `transmit`. Returns `false` if
+    /// the RNIC has other work first, or none; [`Groups::next_rdma`] then has its next command.
+    ///
+    /// [`Groups::next_rdma`]: crate::link_group::Groups::next_rdma
     #[inline(always)]
     pub(crate) fn next_transmit(
         &mut self,
@@ -29,18 +42,21 @@ impl DataPath<'_> {
             return false;
         };
         state.flow(self.core.changes);
-        let Some(goes_on) = self.take_transmit(link, transmit, deferred) else {
+        let Some(keeps_place) = self.take_transmit(link, transmit, deferred) else {
             return false;
         };
-        // It wants nothing that it did not want before.
-        let wanted = self.links.at(link).is_some_and(Link::wants_transmit);
-        self.rotate_link(link, wanted, goes_on);
+        // A link for data has no other work.
+        let has_work = self.links.at(link).is_some_and(Link::wants_transmit);
+        self.rotate_link(link, has_work, keeps_place);
         true
     }
 
-    /// Takes the transmit of the connection at the front of the list of a link with a free
-    /// slot. Returns whether the link keeps its place, or `None` if the connection had
-    /// nothing to send.
+    /// Puts the transmit of the connection at the front of a link's list into `transmit`, and
+    /// takes the connection off the list. The link has to have a free slot, which the transmit
+    /// occupies until its completion.
+    ///
+    /// Returns whether the link keeps its place on its device's list, or `None` if no connection
+    /// is ready, or the first one has nothing to send. Follow-up work is put into `deferred`.
     //= CDC-023
     //= CDC-031
     #[inline(always)]
@@ -63,10 +79,10 @@ impl DataPath<'_> {
         let seen = self.tap.look(connection);
         let Some(sent) = connection.next_transmit(self.core.now, config, address, transmit) else {
             state.ready.remove(&mut self.connections, index);
-            *deferred = Deferred::Idle(index);
+            *deferred = Deferred::Release(index);
             return None;
         };
-        let settled = connection.is_settled();
+        let has_follow_up = connection.has_follow_up();
         transmit.conn = ConnId { index, generation };
         transmit.rkey = record.target.rkey;
         transmit.buffer = record.send_buffer_id();
@@ -78,18 +94,19 @@ impl DataPath<'_> {
         })?;
         transmit.wr_id = WrId(number);
         state.ready.remove(&mut self.connections, index);
-        let goes_on = state.goes_on(index);
+        let keeps_place = state.advance_round(index);
         self.trace_sent(index, seen, &transmit.cdc);
-        if !settled {
-            *deferred = self.after_connection(index);
+        if has_follow_up {
+            *deferred = self.follow_up(index);
         }
-        Some(goes_on)
+        Some(keeps_place)
     }
 
-    /// Moves a link behind the others of its device, unless connections of its present
-    /// round have not transmitted yet.
+    /// Updates a link's place on its device's list after a transmit. A link without further work
+    /// for the device leaves the list; another one moves behind the other links, unless it
+    /// `keeps_place`.
     #[inline(always)]
-    pub(crate) fn rotate_link(&mut self, link: LinkIdx, wanted: bool, goes_on: bool) {
+    pub(crate) fn rotate_link(&mut self, link: LinkIdx, has_work: bool, keeps_place: bool) {
         let Some(state) = self.links.at(link) else {
             return;
         };
@@ -97,17 +114,21 @@ impl DataPath<'_> {
             .core
             .devices
             .get_mut(usize::from(state.path.device.0))
-            .filter(|device| !wanted || !(goes_on || device.links.is_only(link)))
+            .filter(|device| !has_work || !(keeps_place || device.links.is_only(link)))
         {
             device.links.remove(&mut self.links, link);
-            if wanted {
+            if has_work {
                 device.links.push_back(&mut self.links, link);
             }
         }
     }
 
-    /// The whole transmit of the next connection of a device, if that is the next work and
-    /// consists of a message. What follows from it is left in `deferred`.
+    /// The transmit of the next connection of an ISM device, if it is one CDC message about
+    /// bytes that are in the peer's DMB already. `None` if the device has other work first, or
+    /// none; [`Groups::next_ism`] then has its next command. Follow-up work is put into
+    /// `deferred`.
+    ///
+    /// [`Groups::next_ism`]: crate::link_group::Groups::next_ism
     //= D-045
     #[inline(always)]
     pub(crate) fn next_signal(
@@ -136,14 +157,14 @@ impl DataPath<'_> {
         let (now, config) = (self.core.now, &self.core.config.connection);
         let (sent, pieces) = connection.next_in_place(now, config, |cdc| message = Some(cdc))?;
         let cdc = CdcIsm::from(message?);
-        let settled = connection.is_settled();
+        let has_follow_up = connection.has_follow_up();
         let buffer = record.send_buffer_id();
         self.core.statistics.sent(sent, pieces);
         state.ready.remove(&mut self.connections, index);
-        let (goes_on, wanted) = (state.goes_on(index), state.wants_transmit());
-        self.rotate_link(link, wanted, goes_on);
-        if !settled {
-            *deferred = self.after_connection(index);
+        let (keeps_place, has_work) = (state.advance_round(index), state.wants_transmit());
+        self.rotate_link(link, has_work, keeps_place);
+        if has_follow_up {
+            *deferred = self.follow_up(index);
         }
         let conn = ConnId { index, generation };
         Some(Signal { conn, buffer, cdc }.into())

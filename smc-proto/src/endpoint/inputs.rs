@@ -3,7 +3,7 @@
 use super::{Endpoint, TcpEvent};
 use crate::completion::{IsmCompletion, RdmaCompletion};
 use crate::connection_record::Pending;
-use crate::data_path::{DataPath, Deferred, Follows};
+use crate::data_path::{DataPath, Deferred, SignalOutcome};
 use crate::id::{BufferId, ConnId, ConnIdx, LinkId, WrId};
 use crate::link_group::owner_of;
 use crate::path::PathEvent;
@@ -112,9 +112,11 @@ impl<S: Storage> Endpoint<S> {
             return self.on_other_ism(&completion);
         };
         match self.on_fast_signal(*buffer, cdc) {
-            Some((index, Follows::Readable)) => self.data_path().notify(index, Pending::READABLE),
-            Some((_, Follows::Deferred(Deferred::Nothing))) => {}
-            Some((_, Follows::Deferred(deferred))) => self.execute(deferred),
+            Some((index, SignalOutcome::Readable)) => {
+                self.data_path().notify(index, Pending::READABLE)
+            }
+            Some((_, SignalOutcome::Deferred(Deferred::Nothing))) => {}
+            Some((_, SignalOutcome::Deferred(deferred))) => self.execute(deferred),
             None => self.on_other_ism(&completion),
         }
     }
@@ -124,7 +126,7 @@ impl<S: Storage> Endpoint<S> {
         &mut self,
         buffer: BufferId,
         cdc: &[u8; CDC_ISM_LENGTH],
-    ) -> Option<(ConnIdx, Follows)> {
+    ) -> Option<(ConnIdx, SignalOutcome)> {
         let (tables, tap) = for_call(&mut self.storage);
         if tap.is_on() {
             return None;

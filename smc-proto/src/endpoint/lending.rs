@@ -71,12 +71,12 @@ impl LentConnection {
         self.connection.readable_bytes() > 0
     }
 
-    /// Whether nothing follows from what happened but what is done already. If not, the
-    /// connection is to be given back: the endpoint does the rest.
+    /// Whether everything is done that follows from the calls so far. If not, give the
+    /// connection back: the endpoint does the rest.
     #[inline]
     #[must_use]
     pub fn is_settled(&self) -> bool {
-        self.connection.is_settled()
+        !self.connection.has_follow_up()
     }
 
     /// Frees as many bytes as `take` says to have copied out of the DMB: none, if there is
@@ -142,7 +142,7 @@ impl LentConnection {
         let cdc = CdcIsm::parse(head, Endianness::NATIVE).ok()?;
         let (now, config) = (self.now, &self.config);
         let readable = self.connection.on_fast_cdc_ism(now, config, &cdc)?;
-        if self.connection.is_settled() {
+        if !self.connection.has_follow_up() {
             count(&mut self.counts.cdc_received);
             return Some(readable);
         }
@@ -237,7 +237,7 @@ impl<S: Storage> Endpoint<S> {
                 received: u32::try_from(lent.counts.cdc_received).unwrap_or(u32::MAX),
             });
         engine.groups.data.compare(index, lent.seen);
-        let deferred = engine.groups.data.after_connection(index);
+        let deferred = engine.groups.data.follow_up(index);
         if deferred != Deferred::Nothing {
             engine.groups.execute(deferred);
         }

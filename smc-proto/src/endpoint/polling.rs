@@ -2,7 +2,7 @@
 
 use super::Endpoint;
 use crate::completion::IsmCompletion;
-use crate::data_path::{DataPath, Deferred, Follows};
+use crate::data_path::{DataPath, Deferred, SignalOutcome};
 use crate::id::{BufferId, ConnId};
 use crate::link_group::owner_of;
 use crate::storage::{Storage, for_call};
@@ -67,9 +67,9 @@ impl<S: Storage> Endpoint<S> {
         let owner = owner.filter(|_| !observed);
         let mut path = DataPath::new(&mut self.core, (tables, Tap::OFF));
         match owner.and_then(|owner| path.on_fast_signal(owner, &cdc)) {
-            Some(Follows::Readable) => return PollOutcome::Cursors,
-            Some(Follows::Deferred(Deferred::Nothing)) => {}
-            Some(Follows::Deferred(deferred)) => self.execute(deferred),
+            Some(SignalOutcome::Readable) => return PollOutcome::Cursors,
+            Some(SignalOutcome::Deferred(Deferred::Nothing)) => {}
+            Some(SignalOutcome::Deferred(deferred)) => self.execute(deferred),
             None => self.on_other_ism(&IsmCompletion::Signalled { buffer, cdc }),
         }
         PollOutcome::More

@@ -1,4 +1,5 @@
-//! What follows from each change of a connection: work for its link, events, its end.
+//! Follow-up work of each change of a connection: its link is scheduled, the application
+//! notified, and the connection freed when it has ended.
 
 use crate::command::TcpCommand;
 use crate::config::Config;
@@ -13,7 +14,8 @@ use crate::time::Instant;
 use crate::trace::TraceEvent;
 
 impl Groups<'_> {
-    /// Runs `change` on a connection's protocol state, then draws the consequences.
+    /// Runs `change` on a connection's protocol state, and does what follows from it. `None` if the
+    /// connection has no protocol state, or none any more.
     pub(crate) fn with_connection<R>(
         &mut self,
         index: ConnIdx,
@@ -24,28 +26,29 @@ impl Groups<'_> {
         let seen = self.data.tap.look(connection);
         let result = change(connection, now, &self.data.core.config);
         self.data.compare(index, seen);
-        self.after_connection(index);
+        self.follow_up(index);
         Some(result)
     }
 
-    /// Notes that what a connection needs was lost, if the connection is lent: it ends when it is
-    /// given back.
+    /// Notes that a connection is to end when it is given back, if it is lent: its path to the peer
+    /// was lost.
     pub(crate) fn lose_if_lent(&mut self, index: ConnIdx) {
         if let Some(record) = self.data.connections.at_mut(index) {
             record.lose_if_lent();
         }
     }
 
-    /// Draws the consequences of a change: work for the link, events, the end.
-    pub(crate) fn after_connection(&mut self, index: ConnIdx) {
-        let rest = self.data.after_connection(index);
-        self.execute(rest);
+    /// Does what follows from a change of a connection's state: schedules its link, notifies the
+    /// application, frees the connection if it has ended.
+    pub(crate) fn follow_up(&mut self, index: ConnIdx) {
+        let deferred = self.data.follow_up(index);
+        self.execute(deferred);
     }
 
-    /// Does what the data path left.
-    pub(crate) fn execute(&mut self, rest: Deferred) {
-        match rest {
-            Deferred::Connection(index) => {
+    /// Executes follow-up work of the data path about a connection.
+    pub(crate) fn execute(&mut self, deferred: Deferred) {
+        match deferred {
+            Deferred::Notices(index) => {
                 let notices = self
                     .data
                     .connections
@@ -53,10 +56,10 @@ impl Groups<'_> {
                     .and_then(|record| record.connection.as_mut())
                     .map_or(Notices::empty(), Connection::take_notices);
                 self.on_notices(index, notices);
-                // What was in flight may have been the last.
+                // The last message in flight may have completed.
                 self.release(index);
             }
-            Deferred::Idle(index) => self.release(index),
+            Deferred::Release(index) => self.release(index),
             _ => {}
         }
     }
@@ -69,8 +72,8 @@ impl Groups<'_> {
         if notices.contains(Notices::WRITABLE) {
             pending |= Pending::WRITABLE;
         }
-        // That it is over is reported when the peer is through with it as well; that reads
-        // fail, now.
+        // The end is reported once the peer has ended the connection, too. That reads fail is
+        // reported now.
         //= ABORT-004
         if notices.contains(Notices::RESET) && self.is_still_used(index) {
             pending |= Pending::READABLE;
@@ -94,7 +97,7 @@ impl Groups<'_> {
         }
     }
 
-    /// Whether the application has not ended a connection itself.
+    /// Whether the application still uses a connection: it has not closed or aborted it.
     fn is_still_used(&self, index: ConnIdx) -> bool {
         let record = self.conn(index);
         record
@@ -102,8 +105,8 @@ impl Groups<'_> {
             .is_some_and(|connection| !connection.is_given_up())
     }
 
-    /// The connection reached CLOSED: its token is void, its slot waits for work
-    /// in flight and for events to be polled.
+    /// Ends a connection that has reached CLOSED. CDC messages no longer find it; its slot is
+    /// freed once nothing is in flight and its last event was polled.
     //= CLOSE-027
     fn on_closed(&mut self, index: ConnIdx) {
         let Some(record) = self.data.connections.at_mut(index) else {
@@ -119,7 +122,7 @@ impl Groups<'_> {
             .map_or(CloseReason::Normal, CloseReason::from);
         record.phase = Phase::Ended;
         record.end = Some(End::Closed(reason));
-        // Of what could be done before, nothing can be any more.
+        // No call that these events invite to is possible any more.
         record
             .notices
             .remove(Pending::READABLE | Pending::WRITABLE | Pending::URGENT);
@@ -129,7 +132,8 @@ impl Groups<'_> {
         self.release(index);
     }
 
-    /// Frees what an ended connection holds, as far as nothing is in flight.
+    /// Frees what an ended connection holds, unless something is in flight: its membership of the
+    /// group, and its slot once all its events were polled.
     pub(crate) fn release(&mut self, index: ConnIdx) {
         let Some(record) = self.conn(index) else {
             return;
@@ -148,12 +152,12 @@ impl Groups<'_> {
         if busy {
             return;
         }
-        let sent = record.notices.is_empty() && record.tcp.is_none();
+        let all_polled = record.notices.is_empty() && record.tcp.is_none();
         let ended = record.phase == Phase::Ended;
         if record.group.is_some() {
             self.leave_group(index);
         }
-        if ended && (sent || self.data.core.planted(PlantedBug::FreeListedSlot)) {
+        if ended && (all_polled || self.data.core.planted(PlantedBug::FreeListedSlot)) {
             self.trace_conn(index, || TraceEvent::ConnFreed);
             self.data.connections.remove(index);
         }

@@ -224,11 +224,12 @@ impl Link {
         }
     }
 
-    /// Whether the link keeps its place after a transmit of this connection: in a round
-    /// each connection that is ready as it begins transmits once, so that those of
-    /// large groups get no less than those of small ones.
+    /// Counts a transmit of this connection in the link's round, and returns whether the link
+    /// keeps its place on its device's list: until each connection that was ready as the round
+    /// began has transmitted once. So connections of large groups get no less than those of
+    /// small ones.
     #[inline(always)]
-    pub(crate) fn goes_on(&mut self, index: ConnIdx) -> bool {
+    pub(crate) fn advance_round(&mut self, index: ConnIdx) -> bool {
         if self.round_left == 0 {
             let Some(last) = self.ready.last() else {
                 return false;

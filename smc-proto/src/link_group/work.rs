@@ -1,4 +1,4 @@
-//! The next work for a device: control commands, LLC, then data.
+//! The next command for an RNIC: control commands first, then LLC messages, then data.
 
 use super::SendKind;
 use super::link::OpenTransmit;
@@ -21,7 +21,7 @@ impl Groups<'_> {
                 return Some(command);
             }
             self.unlist_buffer(buffer);
-            // What it wants now may be another RNIC's.
+            // Its next command may be one for another RNIC.
             self.schedule_buffer(buffer);
         }
         while let Some(link) = self.data.core.devices.get(slot)?.links.first() {
@@ -49,7 +49,7 @@ impl Groups<'_> {
             index: link,
             generation: self.data.links.generation(link),
         };
-        // The layout is settled after the first elements were given out, so the
+        // The layout is decided after the first elements were given out, so the
         // eye catcher is written whenever it may be needed.
         let eye_catcher = self.data.core.config.eye_catcher;
         let command =
@@ -102,13 +102,14 @@ impl Groups<'_> {
         })
     }
 
-    /// The first step of the transmit of the next connection on the link's list.
+    /// Starts the transmit of the next connection on the link's list; its first command.
     fn start_transmit(&mut self, link: LinkIdx) -> Option<RdmaCommand> {
         self.open_transmit(link)?;
         self.continue_transmit(link)
     }
 
-    /// Begins the transmit of the next connection on the link's list.
+    /// Starts the transmit of the next connection on the link's list. `None` if no connection
+    /// has anything to send, or the link has no free slot.
     pub(super) fn open_transmit(&mut self, link: LinkIdx) -> Option<()> {
         loop {
             let state = self.link(link)?;
@@ -121,10 +122,11 @@ impl Groups<'_> {
                 connection.drop_message();
             }
             let (mut transmit, mut deferred) = (DataTransmit::EMPTY, Deferred::Nothing);
-            let goes_on = self.data.take_transmit(link, &mut transmit, &mut deferred);
+            let keeps_place = self.data.take_transmit(link, &mut transmit, &mut deferred);
             self.execute(deferred);
-            if let Some(goes_on) = goes_on {
-                self.data.links.at_mut(link)?.transmit = Some(OpenTransmit::new(transmit, goes_on));
+            if let Some(keeps_place) = keeps_place {
+                self.data.links.at_mut(link)?.transmit =
+                    Some(OpenTransmit::new(transmit, keeps_place));
                 return Some(());
             }
             if deferred == Deferred::Nothing {
@@ -133,13 +135,13 @@ impl Groups<'_> {
         }
     }
 
-    /// The next step of the open transmit of the link.
+    /// The next command of the link's open transmit: a write, or the SEND behind them.
     fn continue_transmit(&mut self, link: LinkIdx) -> Option<RdmaCommand> {
         let state = self.data.links.at_mut(link)?;
         let open = state.transmit.as_mut()?;
         let record = self.data.connections.at(open.conn().index);
-        // One that was cut off from its element writes no more to it (AMB-50), nor does one
-        // that is over: the peer may use the element for another by now.
+        // A connection that has lost its element writes no more to it (AMB-50), nor does one
+        // that has ended: the peer may use the element for another connection by now.
         //= ABORT-007
         let may_write = record
             .is_some_and(|record| record.remote.rmb.is_some() && record.phase != Phase::Ended);
@@ -147,16 +149,17 @@ impl Groups<'_> {
             if may_write {
                 return Some(write);
             }
-            // What the message announces is not all there, and no A follows: this one is it.
+            // The message announces bytes that were not written. Unless a message with A follows,
+            // this one has it.
             let connection = record.and_then(|record| record.connection.as_ref());
             if connection.is_none_or(|connection| !connection.wants_work()) {
                 open.abort();
             }
         }
-        let (send, goes_on) = (open.send(), open.goes_on);
+        let (send, keeps_place) = (open.send(), open.keeps_place);
         state.transmit = None;
-        let wanted = state.wants_device();
-        self.data.rotate_link(link, wanted, goes_on);
+        let has_work = state.wants_device();
+        self.data.rotate_link(link, has_work, keeps_place);
         Some(send)
     }
 

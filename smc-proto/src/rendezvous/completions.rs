@@ -10,7 +10,7 @@ use crate::wire::cdc::Cdc;
 impl Engine<'_> {
     /// Any completion of an RNIC; for those of SENDs, `deferred` is what the data path left.
     pub(crate) fn on_rdma(&mut self, completion: &RdmaCompletion<'_>, deferred: Deferred) {
-        if let (Deferred::Early(handshake), RdmaCompletion::Received { payload, .. }) =
+        if let (Deferred::EarlyCdc(handshake), RdmaCompletion::Received { payload, .. }) =
             (deferred, completion)
         {
             if let Some(h) = self.handshakes.at_mut(handshake)

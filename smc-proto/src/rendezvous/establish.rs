@@ -113,9 +113,9 @@ impl Engine<'_> {
         //= RENDEZVOUS-050
         //= CDC-033
         for cdc in early.iter().flatten() {
-            self.groups.data.apply_kept(conn, cdc);
+            self.groups.data.apply_early(conn, cdc);
         }
-        self.groups.after_connection(conn);
+        self.groups.follow_up(conn);
         let shutdown = self
             .groups
             .data

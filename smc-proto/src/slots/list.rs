@@ -136,14 +136,15 @@ impl<T: Linked<L>, const L: usize> List<T, L> {
         let Some(object) = pool.at_mut(index) else {
             return;
         };
-        if let Some(before) = self.join(object, index) {
-            before.precede(pool, index);
+        if let Some(before) = self.append(object, index) {
+            before.set_next(pool, index);
         }
     }
 
-    /// Appends an object that the caller has at hand; the caller links the one before it.
+    /// Appends an object that the caller has borrowed, unless it is in a list of this kind
+    /// already. The caller completes that with [`Before::set_next`], which borrows the pool.
     #[inline(always)]
-    pub(crate) fn join(&mut self, object: &mut T, index: Idx<T>) -> Option<Before<T, L>> {
+    pub(crate) fn append(&mut self, object: &mut T, index: Idx<T>) -> Option<Before<T, L>> {
         let links = object.links();
         if links.is_linked() {
             return None;
@@ -179,7 +180,7 @@ impl<T: Linked<L>, const L: usize> List<T, L> {
         self.first = index;
     }
 
-    /// Takes an object out, wherever it is in this list; nothing if it is not in it.
+    /// Takes an object out of this list, from any place. Does nothing if it is in no list.
     #[inline(always)]
     pub(crate) fn remove(&mut self, pool: &mut Pool<'_, T>, index: Idx<T>) {
         let Some(object) = pool.at_mut(index) else {
@@ -200,10 +201,10 @@ impl<T: Linked<L>, const L: usize> List<T, L> {
         }
     }
 
-    /// Takes the object at the front out, for a caller who has it at hand and unlinks the
-    /// one behind it of that.
+    /// Takes the object at the front out, which the caller has borrowed. The caller completes
+    /// that with [`Behind::set_front`], which borrows the pool.
     #[inline(always)]
-    pub(crate) fn leave_front(&mut self, front: &mut T) -> Behind<T, L> {
+    pub(crate) fn unlink_front(&mut self, front: &mut T) -> Behind<T, L> {
         let links = core::mem::replace(front.links(), Links::UNLINKED);
         self.first = links.next;
         if links.next.is_none() {
@@ -216,20 +217,20 @@ impl<T: Linked<L>, const L: usize> List<T, L> {
     #[inline(always)]
     pub(crate) fn pop_front(&mut self, pool: &mut Pool<'_, T>) -> Option<Idx<T>> {
         let index = self.first()?;
-        let behind = self.leave_front(pool.at_mut(index)?);
-        behind.lead(pool);
+        let behind = self.unlink_front(pool.at_mut(index)?);
+        behind.set_front(pool);
         Some(index)
     }
 }
 
-/// The object before one that joined its list, if there is one.
+/// The object before one that was appended to its list, if there is one.
 #[must_use]
 pub(crate) struct Before<T, const L: usize>(Idx<T>);
 
 impl<T: Linked<L>, const L: usize> Before<T, L> {
-    /// The object behind it.
+    /// Links this object to `index`, which was appended behind it.
     #[inline(always)]
-    pub(crate) fn precede(self, pool: &mut Pool<'_, T>, index: Idx<T>) {
+    pub(crate) fn set_next(self, pool: &mut Pool<'_, T>, index: Idx<T>) {
         if self.0.is_some()
             && let Some(object) = pool.at_mut(self.0)
         {
@@ -238,14 +239,14 @@ impl<T: Linked<L>, const L: usize> Before<T, L> {
     }
 }
 
-/// The object behind one that left the front of its list, if there is one.
+/// The object behind one that was taken from the front of its list, if there is one.
 #[must_use]
 pub(crate) struct Behind<T, const L: usize>(Idx<T>);
 
 impl<T: Linked<L>, const L: usize> Behind<T, L> {
-    /// Nothing stands before it any more.
+    /// Makes this object the front of its list.
     #[inline(always)]
-    pub(crate) fn lead(self, pool: &mut Pool<'_, T>) {
+    pub(crate) fn set_front(self, pool: &mut Pool<'_, T>) {
         if self.0.is_some()
             && let Some(object) = pool.at_mut(self.0)
         {

@@ -18,7 +18,7 @@ impl Groups<'_> {
     /// Does what the data path left of a SEND that completed.
     pub(super) fn finish_sent(&mut self, deferred: Deferred, wr_id: WrId) {
         match deferred {
-            Deferred::Sends(link) => self.on_sent(link, wr_id),
+            Deferred::Sent(link) => self.on_sent(link, wr_id),
             _ => self.execute(deferred),
         }
     }

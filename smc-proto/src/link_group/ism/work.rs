@@ -1,4 +1,4 @@
-//! What an ISM device is asked to do next: answers, control commands, then data.
+//! The next command for an ISM device: answers to events first, then control commands, then data.
 
 use super::super::{QpState, SendKind};
 use super::{Lower, ism_slot};
@@ -49,8 +49,8 @@ impl Groups<'_> {
         self.next_step(link)
     }
 
-    /// The next step of the transmit of a connection: its bytes, unless they are where they
-    /// belong already, then the message.
+    /// The next command of the link's open transmit: a move, unless the bytes are in the peer's DMB
+    /// already, or the signal with the CDC message behind them.
     //= D-045
     fn next_step(&mut self, link: LinkIdx) -> Option<IsmCommand> {
         let state = self.data.links.at_mut(link)?;
@@ -78,11 +78,11 @@ impl Groups<'_> {
                 offset: address as u32,
             });
         }
-        let (buffer, cdc, goes_on) = (open.buffer(), open.cdc().into(), open.goes_on);
+        let (buffer, cdc, keeps_place) = (open.buffer(), open.cdc().into(), open.keeps_place);
         state.transmit = None;
         let sent = state.in_flight.pop();
-        let wanted = state.wants_device();
-        self.data.rotate_link(link, wanted, goes_on);
+        let has_work = state.wants_device();
+        self.data.rotate_link(link, has_work, keeps_place);
         // A command that was taken is executed before the next call.
         if let Some((
             _,

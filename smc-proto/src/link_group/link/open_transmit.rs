@@ -1,4 +1,4 @@
-//! A transmit that is given out step by step.
+//! A transmit that a device polls as several commands.
 
 use core::hash::{Hash, Hasher};
 
@@ -6,24 +6,24 @@ use crate::command::{DataTransmit, RdmaCommand};
 use crate::id::{BufferId, ConnId};
 use crate::wire::cdc::{Cdc, ConnectionFlags};
 
-/// A transmit of which the SEND was not given out yet. Whatever becomes of its
-/// connection meanwhile, the SEND follows, unless the queue pair goes: only its
-/// completion shows that the RNIC has done with the send buffer.
+/// A transmit whose SEND was not polled yet. The SEND follows even if the connection ends
+/// meanwhile, unless the queue pair is gone: only its completion shows that the RNIC no
+/// longer reads the send buffer.
 #[derive(Clone, Debug)]
 pub(crate) struct OpenTransmit {
     transmit: DataTransmit,
-    /// Writes that were given out or skipped.
-    past: u8,
-    /// Whether the link keeps its place afterwards.
-    pub(crate) goes_on: bool,
+    /// Writes that were polled, or skipped because they are empty.
+    writes_done: u8,
+    /// Whether the link keeps its place on its device's list afterwards.
+    pub(crate) keeps_place: bool,
 }
 
 impl OpenTransmit {
-    pub(crate) const fn new(transmit: DataTransmit, goes_on: bool) -> Self {
+    pub(crate) const fn new(transmit: DataTransmit, keeps_place: bool) -> Self {
         Self {
             transmit,
-            past: 0,
-            goes_on,
+            writes_done: 0,
+            keeps_place,
         }
     }
 
@@ -32,10 +32,10 @@ impl OpenTransmit {
         self.transmit.conn
     }
 
-    /// The next write, until there is none.
+    /// The next write. `None` once all were polled: [`Self::send`] follows.
     pub(crate) fn next_write(&mut self) -> Option<RdmaCommand> {
-        while let Some(write) = self.transmit.writes.get(usize::from(self.past)) {
-            self.past = self.past.saturating_add(1);
+        while let Some(write) = self.transmit.writes.get(usize::from(self.writes_done)) {
+            self.writes_done = self.writes_done.saturating_add(1);
             if !write.is_empty() {
                 return Some(RdmaCommand::Write {
                     link: self.transmit.link,
@@ -50,22 +50,22 @@ impl OpenTransmit {
         None
     }
 
-    /// The send buffer.
+    /// The send buffer that the writes read.
     pub(crate) const fn buffer(&self) -> BufferId {
         self.transmit.buffer
     }
 
-    /// The message that ends it.
+    /// The CDC message behind the writes.
     pub(crate) const fn cdc(&self) -> Cdc {
         self.transmit.cdc
     }
 
-    /// Lets the message say that its connection is aborted.
+    /// Sets the flag of an abnormal close in the CDC message.
     pub(crate) fn abort(&mut self) {
         self.transmit.cdc.connection_flags |= ConnectionFlags::ABNORMAL_CLOSE;
     }
 
-    /// What ends it.
+    /// The SEND of the CDC message, behind the writes.
     pub(crate) fn send(&self) -> RdmaCommand {
         //= CDC-002
         RdmaCommand::Send {
@@ -75,10 +75,10 @@ impl OpenTransmit {
         }
     }
 
-    /// No sequence numbers and no wraps: the message is the last one of its
-    /// connection.
+    /// Hashes what decides the future: no sequence numbers and no wraps, as this message is the
+    /// newest of its connection.
     pub(crate) fn fingerprint<H: Hasher>(&self, hasher: &mut H) {
-        (self.transmit.conn.index, self.past, self.goes_on).hash(hasher);
+        (self.transmit.conn.index, self.writes_done, self.keeps_place).hash(hasher);
         let cdc = self.transmit.cdc;
         (cdc.producer.count, cdc.consumer.count).hash(hasher);
         (cdc.producer_flags, cdc.connection_flags).hash(hasher);
