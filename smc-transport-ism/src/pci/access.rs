@@ -1,5 +1,8 @@
-//! How a program reaches a PCI function's registers, and how the function reaches the
-//! program's memory.
+//! Access to a PCI function: the program's stores and loads in the function's BARs, and the
+//! function's reads and writes in the program's memory.
+//!
+//! [`PciAccess`] is implemented by [`vfio`](super::vfio), and by models of a function in tests.
+//! [`Device`](super::Device) drives the ISM function over it.
 
 use std::io;
 use std::sync::Arc;
@@ -8,45 +11,46 @@ use std::sync::atomic::Ordering;
 use crate::device::IsmError;
 use crate::memory::{SharedRegion, system};
 
-/// The BAR that takes moves.
+/// BAR for moves: what is stored there is written to the DMB of a peer.
 pub const MOVES: u8 = 0;
-/// The BAR that takes commands.
+/// BAR for commands.
 pub const COMMANDS: u8 = 2;
 
 /// Access to one PCI function.
 ///
 /// # Contract
-/// A store reaches the function whole, as one block, before the call returns, and
-/// stores reach it in the order of the calls.
+/// Each store reaches the function as one block, before the call returns. Stores reach it in
+/// the order of the calls.
 pub trait PciAccess {
-    /// Stores bytes, at most 4096, within one page of the BAR.
+    /// Stores 1 to 4096 bytes at an offset in a BAR. They do not cross a multiple of 4096.
     ///
     /// # Errors
-    /// The operating system's, or the function's refusal.
+    /// Error of the operating system, also if the function refused the store.
     fn store(&mut self, bar: u8, offset: u64, bytes: &[u8]) -> io::Result<()>;
 
-    /// Loads bytes; both offset and length are multiples of 8.
+    /// Loads bytes from an offset in a BAR. Offset and length are multiples of 8.
     ///
     /// # Errors
-    /// See [`Self::store`].
+    /// Error of the operating system, also if the function refused the load.
     fn load(&mut self, bar: u8, offset: u64, into: &mut [u8]) -> io::Result<()>;
 
-    /// Lets the function read and write `memory` from now on; where it finds it.
+    /// Lets the function read and write `memory` until [`Self::unmap`]. Returns the address that
+    /// the function has to use for it.
     ///
     /// # Errors
-    /// See [`Self::store`].
+    /// Error of the operating system.
     fn map(&mut self, memory: &DeviceMemory) -> io::Result<u64>;
 
-    /// Ends what [`Self::map`] began. The function no longer touches the memory once
-    /// this has returned.
+    /// Takes `memory` from the function, which [`Self::map`] has given the address `at`. The
+    /// function no longer reads or writes it once this has returned.
     ///
     /// # Errors
-    /// See [`Self::store`].
+    /// Error of the operating system. The function may still use the memory.
     fn unmap(&mut self, memory: &DeviceMemory, at: u64) -> io::Result<()>;
 }
 
-/// Memory that the function reads and writes by itself, whole pages of zeroes at
-/// first. Clones are the same memory.
+/// Memory for a PCI function to read and write. Consists of whole pages, which are zero at
+/// first. A clone refers to the same memory.
 #[derive(Clone, Debug)]
 pub struct DeviceMemory(pub(super) Arc<SharedRegion>);
 
@@ -56,7 +60,7 @@ impl DeviceMemory {
         Ok(Self(Arc::new(region)))
     }
 
-    /// Where this process has it mapped, for the function's IOMMU.
+    /// Address of the memory in this process, to map it for the function.
     #[must_use]
     pub fn address(&self) -> *mut u8 {
         self.0.address()
@@ -69,27 +73,27 @@ impl DeviceMemory {
         self.0.len()
     }
 
-    /// Writes bytes, as a function does; for models of a function in tests.
+    /// Writes bytes as the function does. For models of a function in tests.
     ///
     /// # Errors
-    /// [`IsmError::Bounds`].
+    /// [`IsmError::Bounds`] if they do not fit into the memory.
     pub fn write(&self, offset: u32, bytes: &[u8]) -> Result<(), IsmError> {
         self.0.copy_in(offset, bytes)
     }
 
-    /// Reads bytes, as a function does.
+    /// Reads bytes as the function does. For models of a function in tests.
     ///
     /// # Errors
-    /// [`IsmError::Bounds`].
+    /// [`IsmError::Bounds`] if they reach beyond the memory.
     pub fn read(&self, offset: u32, into: &mut [u8]) -> Result<(), IsmError> {
         self.0.copy_out(offset, into)
     }
 
-    /// Sets bits of a big-endian word and leaves the others, interlocked, as a
-    /// function does; those that were set before.
+    /// Sets bits of a big-endian word atomically, as the function does, and returns the word as it
+    /// was before. For models of a function in tests.
     ///
     /// # Errors
-    /// [`IsmError::Bounds`].
+    /// [`IsmError::Bounds`] if the memory has no aligned word at this offset.
     pub fn set_bits(&self, offset: u32, bits: u32) -> Result<u32, IsmError> {
         let word = self.0.word(offset)?;
         Ok(u32::from_be(word.fetch_or(bits.to_be(), Ordering::AcqRel)))

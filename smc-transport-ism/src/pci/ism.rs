@@ -1,8 +1,8 @@
-//! The device as the engine's adapter drives it.
+//! [`IsmDevice`] of a PCI function, by which the engine's adapter drives it.
 
 use super::access::{DeviceMemory, PciAccess};
 use super::command::{Command, gid, refusal};
-use super::function::{Attached, Device, OwnDmb, map};
+use super::function::{Attached, Device, Move, OwnDmb, map};
 use super::summary::PLACES;
 use crate::device::{
     Cdc, DeviceFacts, Dmb, DmbToken, EventKind, Gid128, IsmDevice, IsmError, IsmReport,
@@ -26,7 +26,7 @@ impl<A: PciAccess> IsmDevice for Device<A> {
         Command::QueryReach { peer, vlan }
             .run(&mut self.function)
             .map_err(|error| refusal(error, IsmError::Unreachable))?;
-        // New memory each time: it is zero before the function knows of it.
+        // A DMB has to be zero when the function gets it: new memory each time.
         let memory = DeviceMemory::new(len)?;
         let at = map(&mut self.function, &memory)?;
         let own = OwnDmb {
@@ -65,8 +65,8 @@ impl<A: PciAccess> IsmDevice for Device<A> {
     fn unregister_dmb(&mut self, dmb: Dmb) -> Result<(), IsmError> {
         let key = dmb.0;
         let own = self.dmbs.remove(key).ok_or(IsmError::Stale)?;
-        // After this the function writes there no more; a failing one is taken from
-        // the memory all the same.
+        // The function writes there no more after this command. If it fails, the memory is unmapped
+        // all the same.
         let withdrawn = Command::UnregisterDmb { token: own.token.0 }.run(&mut self.function);
         let unmapped = self.function.unmap(&own.memory, own.at);
         if withdrawn.is_err() && unmapped.is_err() {
@@ -96,8 +96,8 @@ impl<A: PciAccess> IsmDevice for Device<A> {
         if token.0 & u64::from(u32::MAX) != 0 || token.0 == 0 {
             return Err(IsmError::Token);
         }
-        // The function knows no attaching: that a token is wrong shows with the first
-        // move.
+        // The function has no command for attaching. The first move shows whether the token is
+        // right.
         let to = Attached {
             peer,
             token: token.0,
@@ -155,7 +155,7 @@ impl<A: PciAccess> IsmDevice for Device<A> {
         offset: u32,
         source: &[u8],
     ) -> Result<(), IsmError> {
-        self.store(remote, element, offset, source, false)
+        self.write(remote, element, offset, Move::Data(source))
     }
 
     fn move_cdc(
@@ -167,7 +167,7 @@ impl<A: PciAccess> IsmDevice for Device<A> {
         signal: bool,
     ) -> Result<(), IsmError> {
         check_cdc_bounds(offset, MAX_DMB_LEN as usize)?;
-        self.store(remote, element, offset, cdc, signal)
+        self.write(remote, element, offset, Move::Message { cdc, signal })
     }
 
     fn signal_event(
@@ -193,17 +193,17 @@ impl<A: PciAccess> IsmDevice for Device<A> {
     }
 
     fn poll(&mut self) -> Option<IsmReport> {
-        // Only a word outside the pages could fail, and there is none.
-        let mut signal = self.take_signal().unwrap_or_default();
+        // Both fail only for words outside the summary page, which they do not read.
+        let mut signal = self.next_signal().unwrap_or_default();
         if signal.is_none() && self.reports.is_empty() {
-            let _ = self.take_news();
-            signal = self.take_signal().unwrap_or_default();
+            let _ = self.queue_events();
+            signal = self.next_signal().unwrap_or_default();
         }
         let report = signal.or_else(|| self.reports.pop_front())?;
         if let IsmReport::Event(event) = report
             && event.kind == EventKind::Gid
         {
-            // Every signal it gave has been reported by now, as those come first.
+            // Signals of the peer were reported before this event. Writing to it fails from here on.
             let of = |at: &mut Attached| at.gone |= at.peer == event.token;
             self.attached.for_each(of);
         }
