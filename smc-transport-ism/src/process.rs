@@ -40,6 +40,12 @@ impl Process {
         }
     }
 
+    /// A process with this number, for tests.
+    #[cfg(test)]
+    pub(crate) const fn of_test(number: u64) -> Self {
+        Self(number)
+    }
+
     /// Whether it is this one, and not the one that this one was forked from.
     //= SHM-061
     #[inline]
