@@ -1,62 +1,78 @@
-//! Channels that a client is about to take in.
+//! Connection attempts of this process that may still make a channel to their server.
 //!
-//! Connections that pair at the same time make a channel each, and the server offers its
-//! memory on the first that it has. So a client proposes only when it has taken in every
-//! channel that the server may have by then.
+//! Connections that pair with one server at the same time make a channel each. The server
+//! offers its memory over the channel that it has first. A client that does not have that
+//! channel yet could not receive the offer. So a client proposes only when no earlier attempt to
+//! the same server is pending: it then has every channel that the server may have.
+//!
+//! ```text
+//!  begin ─► is_with (server known, GO sent) ─► end (channel made, or failed)
+//!    another attempt: last ─► paired ─► are_over(last, server)? ─► Proposal
+//! ```
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use smc_transport_ism::shared::pairing::Peer;
 
-/// Attempts that have sent GO to their server, and have not taken its channel in.
+/// Pending attempts, by number in the order in which they began. Shared by all threads of a
+/// stack.
 #[derive(Debug, Default)]
-pub(crate) struct Greetings(Mutex<Under>);
+pub(crate) struct Greetings(Mutex<Attempts>);
 
 #[derive(Debug, Default)]
-struct Under {
+struct Attempts {
+    /// Number of the newest attempt.
     last: u64,
-    /// By their numbers; the peer, as far as it is known.
-    way: Vec<(u64, Option<Peer>)>,
+    pending: Vec<Attempt>,
+}
+
+/// An attempt that has not ended.
+#[derive(Debug)]
+struct Attempt {
+    number: u64,
+    /// Its server. `None` until a process has answered: it may be any.
+    peer: Option<Peer>,
 }
 
 impl Greetings {
-    fn under(&self) -> MutexGuard<'_, Under> {
+    fn lock(&self) -> MutexGuard<'_, Attempts> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One may begin: its number.
+    /// Adds an attempt and returns its number. The caller has to [`end`](Self::end) it.
     pub(super) fn begin(&self) -> u64 {
-        let mut under = self.under();
-        under.last += 1;
-        let number = under.last;
-        under.way.push((number, None));
+        let mut attempts = self.lock();
+        attempts.last += 1;
+        let number = attempts.last;
+        attempts.pending.push(Attempt { number, peer: None });
         number
     }
 
-    /// Its peer is known.
+    /// Notes the server of an attempt. Attempts to other servers no longer wait for it.
     pub(super) fn is_with(&self, number: u64, peer: Peer) {
-        let mut under = self.under();
-        let way = under.way.iter_mut().find(|(of, _)| *of == number);
-        if let Some((_, of)) = way {
-            *of = Some(peer);
+        let mut attempts = self.lock();
+        let mut pending = attempts.pending.iter_mut();
+        if let Some(attempt) = pending.find(|attempt| attempt.number == number) {
+            attempt.peer = Some(peer);
         }
     }
 
-    /// Removes an attempt that has ended, whatever its outcome.
+    /// Removes an attempt, whatever its outcome.
     pub(super) fn end(&self, number: u64) {
-        self.under().way.retain(|(of, _)| *of != number);
+        let mut attempts = self.lock();
+        attempts.pending.retain(|attempt| attempt.number != number);
     }
 
-    /// The number of the last that has begun.
+    /// Number of the newest attempt, pending or not.
     pub(super) fn last(&self) -> u64 {
-        self.under().last
+        self.lock().last
     }
 
-    /// Whether all up to this number that may be with a peer are over.
+    /// Whether every attempt up to number `last` that is or may be one to `peer` has ended.
     pub(super) fn are_over(&self, last: u64, peer: Peer) -> bool {
-        let concerns =
-            |(number, of): &(u64, Option<Peer>)| *number <= last && of.is_none_or(|of| of == peer);
-        !self.under().way.iter().any(concerns)
+        let is_awaited =
+            |attempt: &Attempt| attempt.number <= last && attempt.peer.is_none_or(|of| of == peer);
+        !self.lock().pending.iter().any(is_awaited)
     }
 }
 
