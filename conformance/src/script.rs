@@ -317,7 +317,7 @@ impl Script {
     /// Sends an LLC message on a link.
     pub fn send_on(&mut self, link: LinkId, message: LlcMessage<'static>) {
         self.note(format_args!("{link} <- {message}"));
-        self.send_raw(link, &message.emit_short(SmcVersion::V1));
+        self.send_raw(link, &message.emit_short(SmcVersion::V1).unwrap());
     }
 
     /// Sends a CDC message on a link.

@@ -69,7 +69,8 @@ pub fn all(input: &mut Input, sink: &mut Sink) -> Result<(), Failure> {
         }
         show(&buffer, sink);
 
-        let mut octets = LlcMessage::any(input).emit_short(SmcVersion::V1);
+        let emitted = LlcMessage::any(input).emit_short(SmcVersion::V1);
+        let mut octets = emitted.unwrap_or([0; LLC_LENGTH]);
         for cut in 0..=LLC_LENGTH {
             if let Some(octets) = octets.get(..cut) {
                 keep(LlcMessage::parse(octets, SmcVersion::V1));

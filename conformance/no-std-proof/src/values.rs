@@ -431,7 +431,9 @@ fn messages(input: &mut Input, sink: &mut Sink) {
 
         let (message, _) = pair::<LlcMessage<'_>>(input, sink);
         for version in [SmcVersion::V1, SmcVersion::V2] {
-            sink.octets(&message.emit_short(version));
+            if let Some(octets) = message.emit_short(version) {
+                sink.octets(&octets);
+            }
             let line = message.display(version);
             sink.debug(&line);
             sink.display(&line);

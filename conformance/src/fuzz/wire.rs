@@ -29,7 +29,7 @@ pub fn llc_v1(data: &[u8]) {
                 Ok(message.clone()),
                 "the octets behind the message were read"
             );
-            let bytes = message.emit_short(SmcVersion::V1);
+            let bytes = message.emit_short(SmcVersion::V1).unwrap();
             assert_eq!(bytes[..2], data[..2]);
             assert_eq!(LlcMessage::parse(&bytes, SmcVersion::V1), Ok(message));
         }

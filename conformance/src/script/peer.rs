@@ -270,7 +270,7 @@ impl Peer {
     /// Returns the message as an answer.
     #[must_use]
     pub fn reply_to(message: &LlcMessage<'_>) -> LlcMessage<'static> {
-        let mut bytes = message.emit_short(SmcVersion::V1);
+        let mut bytes = message.emit_short(SmcVersion::V1).unwrap();
         bytes[3] |= 0x80;
         LlcMessage::parse(&bytes, SmcVersion::V1)
             .ok()

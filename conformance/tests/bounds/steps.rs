@@ -272,7 +272,9 @@ fn handles_that_name_nothing_cost_nothing() {
     s.give_up();
     s.peer.id = PeerId::new(9, s.peer.mac);
     let mut most = 0;
-    let payload = &Peer::test_link(1, false).emit_short(SmcVersion::V1)[..];
+    let payload = &Peer::test_link(1, false)
+        .emit_short(SmcVersion::V1)
+        .unwrap()[..];
     for completion in [
         RdmaCompletion::QpCreated {
             link,

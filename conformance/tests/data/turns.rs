@@ -187,7 +187,7 @@ fn a_send_buffer_is_kept_until_the_rnic_has_read_it() {
         unknown: 0,
         rkeys: Entries::inline([rkey]),
     });
-    let payload = &withdrawn.emit_short(SmcVersion::V1);
+    let payload = &withdrawn.emit_short(SmcVersion::V1).unwrap();
     host.handle_rdma(now, RdmaCompletion::Received { link, payload });
     let ended = std::iter::from_fn(|| host.poll_event())
         .any(|event| matches!(event, Event::Closed { conn, .. } if conn == a));

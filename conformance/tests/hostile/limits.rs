@@ -34,22 +34,33 @@ fn a_flood_on_one_link_keeps_memory_and_work_bounded() {
     type Message = fn(u32) -> [u8; 44];
     let floods: [(&str, Message); 9] = [
         ("TEST LINK", |n| {
-            Peer::test_link(n as u8, false).emit_short(SmcVersion::V1)
+            Peer::test_link(n as u8, false)
+                .emit_short(SmcVersion::V1)
+                .unwrap()
         }),
         ("TEST LINK reply", |n| {
-            Peer::test_link(n as u8, true).emit_short(SmcVersion::V1)
+            Peer::test_link(n as u8, true)
+                .emit_short(SmcVersion::V1)
+                .unwrap()
         }),
         ("CONFIRM RKEY", |n| {
-            Peer::confirm_rkey(n).emit_short(SmcVersion::V1)
+            Peer::confirm_rkey(n).emit_short(SmcVersion::V1).unwrap()
         }),
         ("DELETE RKEY", |n| {
-            Peer::delete_rkey(&[n, n + 1, n + 2, n + 3, 2, 3, 4, 5]).emit_short(SmcVersion::V1)
+            Peer::delete_rkey(&[n, n + 1, n + 2, n + 3, 2, 3, 4, 5])
+                .emit_short(SmcVersion::V1)
+                .unwrap()
         }),
         ("ADD LINK", |_| {
-            Peer::default().add_link().emit_short(SmcVersion::V1)
+            Peer::default()
+                .add_link()
+                .emit_short(SmcVersion::V1)
+                .unwrap()
         }),
         ("DELETE LINK", |n| {
-            Peer::delete_link(n as u8 | 2).emit_short(SmcVersion::V1)
+            Peer::delete_link(n as u8 | 2)
+                .emit_short(SmcVersion::V1)
+                .unwrap()
         }),
         ("optional", |n| {
             let mut bytes = [n as u8; 44];
@@ -95,7 +106,9 @@ fn a_flood_on_one_link_keeps_memory_and_work_bounded() {
 fn a_hundred_thousand_messages_leave_what_was_there() {
     let (mut s, [flooded, other]) = Script::two_groups();
     let before = s.endpoint.usage();
-    let payload = Peer::test_link(1, false).emit_short(SmcVersion::V1);
+    let payload = Peer::test_link(1, false)
+        .emit_short(SmcVersion::V1)
+        .unwrap();
     for _ in 0..FLOOD {
         s.send_raw(flooded.0, &payload);
         s.skip();
@@ -113,7 +126,9 @@ fn a_burst_of_unanswerable_requests_ends_that_link_only() {
     let (mut s, [flooded, other]) = Script::two_groups();
     let now = s.now;
     for n in 0..64 {
-        let payload = Peer::test_link(n, false).emit_short(SmcVersion::V1);
+        let payload = Peer::test_link(n, false)
+            .emit_short(SmcVersion::V1)
+            .unwrap();
         let link = flooded.0;
         s.endpoint.handle_rdma(
             now,
@@ -198,7 +213,9 @@ fn completions_with_stale_handles_do_nothing() {
         device: conformance::script::DEVICE,
     });
     s.skip();
-    let payload = &Peer::test_link(1, false).emit_short(SmcVersion::V1);
+    let payload = &Peer::test_link(1, false)
+        .emit_short(SmcVersion::V1)
+        .unwrap();
     for completion in [
         RdmaCompletion::QpCreated {
             link,

@@ -88,7 +88,7 @@ fn a_request_is_answered_from_its_content_though_its_buffer_is_gone() {
     let mut s = Script::client();
     s.client_first_contact();
     let link = s.link();
-    let mut buffer = Peer::confirm_rkey(7).emit_short(SmcVersion::V1);
+    let mut buffer = Peer::confirm_rkey(7).emit_short(SmcVersion::V1).unwrap();
     let received = RdmaCompletion::Received {
         link,
         payload: &buffer,

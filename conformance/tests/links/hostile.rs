@@ -19,7 +19,7 @@ fn send_cheaply(s: &mut Script, link: LinkId, message: &LlcMessage<'_>) {
         s.now,
         smc_proto::completion::RdmaCompletion::Received {
             link,
-            payload: &message.emit_short(SmcVersion::V1),
+            payload: &message.emit_short(SmcVersion::V1).unwrap(),
         },
     );
     let steps = s.endpoint.last_steps();
@@ -279,7 +279,12 @@ fn a_link_that_fails_twice_fails_once() {
     s.expect_link_down(1);
     s.expect_no_link_event();
     s.skip();
-    s.send_raw(link, &Peer::test_link(1, false).emit_short(SmcVersion::V1));
+    s.send_raw(
+        link,
+        &Peer::test_link(1, false)
+            .emit_short(SmcVersion::V1)
+            .unwrap(),
+    );
     s.expect_silence();
     s.write(conn, 5);
     s.over(2).expect_cdc();

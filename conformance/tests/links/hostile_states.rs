@@ -17,7 +17,7 @@ fn send_cheaply(s: &mut Script, link: LinkId, message: &LlcMessage<'_>) {
         s.now,
         smc_proto::completion::RdmaCompletion::Received {
             link,
-            payload: &message.emit_short(SmcVersion::V1),
+            payload: &message.emit_short(SmcVersion::V1).unwrap(),
         },
     );
     let steps = s.endpoint.last_steps();

@@ -260,7 +260,9 @@ fn a_wrong_length_byte_is_link_down() {
     for length in [0, 43, 45, 255] {
         let mut s = Script::client();
         let (conn, _) = s.client_first_contact();
-        let mut bytes = Peer::test_link(1, false).emit_short(SmcVersion::V1);
+        let mut bytes = Peer::test_link(1, false)
+            .emit_short(SmcVersion::V1)
+            .unwrap();
         bytes[1] = length;
         let link = s.link();
         s.send_raw(link, &bytes);

@@ -281,7 +281,7 @@ fn a_confirm_rkey_that_waits_to_be_posted_does_not_name_a_link_that_is_deleted()
     // The repetition is due, and DELETE LINK is here, before anything is polled.
     s.now = s.now.after(Duration::from_millis(50));
     s.endpoint.handle_timeout(s.now);
-    let payload = &Peer::delete_link(2).emit_short(SmcVersion::V1)[..];
+    let payload = &Peer::delete_link(2).emit_short(SmcVersion::V1).unwrap()[..];
     let link = s.link_no(1);
     let received = RdmaCompletion::Received { link, payload };
     s.endpoint.handle_rdma(s.now, received);

@@ -67,7 +67,7 @@ fn llc_is_sent_on_links_of_the_group_and_writes_nothing() {
     ] {
         s.over(1).send(message);
         let answer = s.expect_llc();
-        check!(s, answer.emit_short(SmcVersion::V1).len(), 44);
+        check!(s, answer.emit_short(SmcVersion::V1).unwrap().len(), 44);
     }
     let link = s.link_no(2);
     s.endpoint.delete_link(s.now, link);

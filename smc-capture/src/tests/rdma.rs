@@ -14,6 +14,7 @@ fn message() -> [u8; 44] {
         user_data: [7; 16],
     })
     .emit_short(SmcVersion::V1)
+    .unwrap()
 }
 
 fn send(writer: &mut Writer, psn: u32, bytes: &[u8]) {

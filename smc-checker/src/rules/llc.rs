@@ -241,7 +241,9 @@ fn padded(view: &LlcView<'_>) -> Judgement {
     let Ok(message) = LlcMessage::parse(view.bytes, SmcVersion::V1) else {
         return Judgement::Fine;
     };
-    let should = message.emit_short(SmcVersion::V1);
+    let Some(should) = message.emit_short(SmcVersion::V1) else {
+        return Judgement::Fine;
+    };
     let mut bytes = view.bytes.iter().zip(should);
     match bytes.position(|(is, should)| *is != should) {
         None => Judgement::Fine,

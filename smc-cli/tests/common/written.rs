@@ -131,7 +131,7 @@ impl Session {
     }
 
     fn llc(&mut self, to_server: bool, message: LlcMessage<'static>) {
-        self.send(to_server, message.emit_short(SmcVersion::V1));
+        self.send(to_server, message.emit_short(SmcVersion::V1).unwrap());
     }
 
     fn write(&mut self, to_server: bool, payload: &[u8], mtu: u16) {

@@ -108,7 +108,7 @@ impl Groups<'_> {
             reply: false,
             user_data,
         });
-        Some(self.encode(link, &message))
+        self.encode(link, &message)
     }
 
     //= LLC-075

@@ -119,7 +119,9 @@ impl Groups<'_> {
     /// Queues a reply on the link its request came on.
     //= LLC-011
     pub(crate) fn reply(&mut self, link: LinkIdx, message: &LlcMessage<'_>) {
-        let bytes = self.encode(link, message);
+        let Some(bytes) = self.encode(link, message) else {
+            return;
+        };
         let queued = self
             .data
             .links
@@ -135,7 +137,9 @@ impl Groups<'_> {
 
     /// Sets the request of the group's exchange.
     pub(crate) fn request(&mut self, link: LinkIdx, message: &LlcMessage<'_>) {
-        let bytes = self.encode(link, message);
+        let Some(bytes) = self.encode(link, message) else {
+            return;
+        };
         let Some(l) = self.data.links.at_mut(link) else {
             return;
         };
@@ -177,7 +181,7 @@ impl Groups<'_> {
         if l.free_flowing.contains(FreeFlowing::DELETE_LINK) {
             l.free_flowing.remove(FreeFlowing::DELETE_LINK);
             if let Some(message) = self.next_delete_request(group, link) {
-                return Some(self.encode(link, &message));
+                return self.encode(link, &message);
             }
         }
         let l = self.data.links.at_mut(link)?;

@@ -224,14 +224,13 @@ impl<'a> LlcMessage<'a> {
         })
     }
 
-    /// The message in the form of `version`, if it has 44 octets, as every one of version
-    /// 1 does; zeros if it is longer.
+    /// The message in the form of `version`, if that has 44 octets. `None` if it is longer:
+    /// an ADD LINK with an extension, a REQUEST ADD LINK with several GIDs, a DELETE RKEY with
+    /// more than 9 keys, each in version 2.
     #[must_use]
-    pub fn emit_short(&self, version: SmcVersion) -> [u8; LLC_LENGTH] {
+    pub fn emit_short(&self, version: SmcVersion) -> Option<[u8; LLC_LENGTH]> {
         let mut octets = [0; LLC_LENGTH];
-        // What does not fit leaves the zeros.
-        let _ = self.emit(version, &mut octets);
-        octets
+        self.emit(version, &mut octets).ok().map(|_| octets)
     }
 
     /// Writes the message to `all`, which has its length.

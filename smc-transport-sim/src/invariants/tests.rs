@@ -434,6 +434,7 @@ fn a_peer_that_withdraws_the_rmb_of_an_ended_connection_is_done_with_it() {
         }
         let payload = LlcMessage::DeleteRkey(message)
             .emit_short(SmcVersion::V1)
+            .unwrap()
             .to_vec();
         let (buffer, link) = (world.rmb, world.link);
         let completion = Completion::Received { link, payload };

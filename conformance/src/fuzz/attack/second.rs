@@ -9,7 +9,7 @@ impl Peer {
     /// A message in the bytes of the version that this peer speaks.
     pub(in super::super) fn encode(&self, message: &LlcMessage<'_>) -> Vec<u8> {
         if !self.v2 {
-            return message.emit_short(SmcVersion::V1).to_vec();
+            return message.emit_short(SmcVersion::V1).unwrap().to_vec();
         }
         let message = match message {
             LlcMessage::AddLink(m) => LlcMessage::AddLink(AddLink {
@@ -33,7 +33,7 @@ impl Peer {
         let version = version_of(payload);
         let answer = self.answer_llc(&LlcMessage::parse(payload, version).ok()?)?;
         Some(match version {
-            SmcVersion::V1 => answer.emit_short(version).to_vec(),
+            SmcVersion::V1 => answer.emit_short(version).unwrap().to_vec(),
             SmcVersion::V2 => self.encode(&answer),
         })
     }

@@ -97,7 +97,7 @@ impl Line {
                 buffer[..length].to_vec()
             }
             What::Tcp(bytes) => bytes.clone(),
-            What::Llc(message) => message.emit_short(SmcVersion::V1).to_vec(),
+            What::Llc(message) => message.emit_short(SmcVersion::V1).unwrap().to_vec(),
             What::Cdc(cdc) => cdc.emit().to_vec(),
             What::Handshake { .. } | What::Write { .. } => Vec::new(),
         };

@@ -30,13 +30,20 @@ pub(super) fn read(
 }
 
 impl Groups<'_> {
-    /// A message of 44 bytes in the form that the peer of a link understands.
+    /// A message of 44 bytes in the form that the peer of a link understands. `None` if it is
+    /// longer: such a message has to be sent as a large one.
     //= V2-150
     //= V2-152
-    pub(crate) fn encode(&self, link: LinkIdx, message: &LlcMessage<'_>) -> [u8; LLC_LENGTH] {
-        // An ADD LINK that is not a rejection goes out as a large message.
+    pub(crate) fn encode(
+        &self,
+        link: LinkIdx,
+        message: &LlcMessage<'_>,
+    ) -> Option<[u8; LLC_LENGTH]> {
+        // An ADD LINK of version 2 that is not a rejection is sent as a large message.
         //= V2-156
-        message.emit_short(self.version_on(link))
+        let bytes = message.emit_short(self.version_on(link));
+        debug_assert!(bytes.is_some(), "{message} is longer than 44 bytes");
+        bytes
     }
 
     /// The version whose messages the peer of a link understands.

@@ -129,7 +129,7 @@ fn captured_messages_read_as_one_line_and_are_emitted_octet_for_octet() {
         let octets = message(text);
         let read = parse(&octets).unwrap();
         assert_eq!(format!("{read}"), *line);
-        assert_eq!(read.emit_short(V1), octets, "{read}");
+        assert_eq!(read.emit_short(V1).unwrap(), octets, "{read}");
         assert_eq!(read.kind(V1), octets[0]);
         assert_eq!(read.is_reply(), octets[3] & 0x80 != 0);
     }
@@ -243,7 +243,10 @@ fn every_reason_to_delete_a_link_has_its_value() {
             link: LinkNumber(7),
             reason,
         });
-        assert_eq!(message.emit_short(V1)[3..9], [0x20, 7, 0, value, 0, 0]);
+        assert_eq!(
+            message.emit_short(V1).unwrap()[3..9],
+            [0x20, 7, 0, value, 0, 0]
+        );
     }
 }
 
@@ -254,7 +257,7 @@ fn either_bit_announces_that_there_is_no_eye_catcher() {
         let mut octets = message(CAPTURED[0].0);
         octets[3] = bits;
         let read = parse(&octets).unwrap();
-        assert_eq!(read.emit_short(V1), octets);
+        assert_eq!(read.emit_short(V1).unwrap(), octets);
         let LlcMessage::ConfirmLink(read) = read else {
             panic!("{read}");
         };
@@ -276,10 +279,10 @@ fn a_reason_counts_only_in_a_rejection() {
                 ..
             })
         ));
-        assert_eq!(accepted.emit_short(V1), message(CAPTURED[3].0));
+        assert_eq!(accepted.emit_short(V1).unwrap(), message(CAPTURED[3].0));
         octets[3] |= 0x40;
         let rejected = parse(&octets).unwrap();
-        assert_eq!(rejected.emit_short(V1), octets);
+        assert_eq!(rejected.emit_short(V1).unwrap(), octets);
     }
 }
 
@@ -475,7 +478,7 @@ proptest! {
         //= LLC-001 test
         //= LLC-071 test
         //= LLC-075 test
-        let octets = message.emit_short(V1);
+        let octets = message.emit_short(V1).unwrap();
         prop_assert_eq!(octets[1], 44);
         prop_assert_eq!(parse(&octets), Ok(message.clone()));
         let line = format!("{message}");
@@ -491,7 +494,7 @@ proptest! {
         let octets: Vec<u8> = [kind, length].into_iter().chain(rest).collect();
         match parse(&octets) {
             Ok(message) => {
-                let emitted = message.emit_short(V1);
+                let emitted = message.emit_short(V1).unwrap();
                 prop_assert_eq!(parse(&emitted), Ok(message));
             }
             Err(error) => {

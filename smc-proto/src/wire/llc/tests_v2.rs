@@ -334,12 +334,29 @@ fn nothing_behind_the_longest_message_is_read() {
 }
 
 #[test]
+fn only_a_message_of_44_octets_is_short() {
+    let mut shorts = 0;
+    for octets in made() {
+        let message = parse(&octets).unwrap();
+        let short = message.emit_short(V2);
+        match octets.len() {
+            44 => assert_eq!(short.map(|short| short.to_vec()), Some(octets.clone())),
+            _ => assert_eq!(short, None, "{message}"),
+        }
+        shorts += usize::from(short.is_some());
+    }
+    assert!((1..MADE.len()).contains(&shorts), "both lengths");
+}
+
+#[test]
 fn version_1_keeps_its_own_form() {
     //= V2-165 test
     let LlcMessage::ConfirmLink(confirm) = parse(&made()[0]).unwrap() else {
         panic!()
     };
-    let octets = LlcMessage::ConfirmLink(confirm).emit_short(SmcVersion::V1);
+    let octets = LlcMessage::ConfirmLink(confirm)
+        .emit_short(SmcVersion::V1)
+        .unwrap();
     assert_eq!((octets[0], octets[1], octets[35]), (1, 44, 0));
     let Ok(LlcMessage::ConfirmLink(read)) =
         LlcMessage::parse(&with(&octets, 35, 9), SmcVersion::V1)

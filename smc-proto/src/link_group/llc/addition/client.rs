@@ -280,6 +280,6 @@ impl Groups<'_> {
         } else {
             port_only(&path, LinkNumber(0), None)
         };
-        Some(self.encode(link, &message))
+        self.encode(link, &message)
     }
 }
