@@ -1,31 +1,35 @@
-//! How two processes find out that they hold the two ends of one TCP connection, and
-//! both want to speak SMC-D on it, before either sends a byte of CLC.
+//! Pairing: before either side sends a byte of CLC, two processes of one host find out that they
+//! hold both ends of one TCP connection, and that both want SMC-D for it.
+//!
+//! The client announces the connection to the processes that may accept it. One of them accepts it
+//! and claims it. Each side asks the kernel, by `sock_diag`, whether the other one holds the other
+//! end; sockets are named by their cookies.
 //!
 //! ```text
 //!  client                          kernel                        server
 //!                                                     listen; Rendezvous::open
-//!  Call::announce ── who listens there? ──►
-//!        └─ to each of them, by its cookie: I shall connect socket C ──►│
+//!  Call::announce ── listeners of the port? ──►
+//!        └─ Announce: socket C will connect ────────────────────────────►│
 //!  TCP connect ────────────────── SYN ──────────────────────────────►   accept
-//!                                 ◄── whose is the other end? ── Rendezvous::answer
-//!  Call::poll  ◄──────────────── mine: accepted as socket S ────────────┤ C called
-//!        ├─ is the other end S? ──►
-//!        └───────────────────────── go ────────────────────────────────►  Answer::poll
+//!                                 ◄── cookie of the other end? ── Rendezvous::answer
+//!  Call::poll  ◄──────────────── Mine: accepted as socket S ────────────┤ it is C
+//!        ├─ cookie of the other end? ──►
+//!        └─ it is S: Go ───────────────────────────────────────────────►  Answer::poll
 //!  ═════════ CLC on the TCP connection, DMBs over the channel ═══════════
 //! ```
 //!
-//! Or whichever process has accepted the connection calls the client, from a listener that is
-//! marked for that:
+//! A process that has inherited a listener, such as a worker, has no rendezvous. If the listener is
+//! marked ([`mark_listener`]), that process calls the client instead:
 //!
 //! ```text
-//!  Call::announce ── listens at a name of socket C's ──► TCP connect ──────►  accept
-//!                                 ◄── whose is the other end? ── Answer::call_back
-//!  Call::poll  ◄──────────────── mine: accepted as socket S ────────────┤
-//!        └───────────────────────── go ────────────────────────────────►  Answer::poll
+//!  Call::announce ── listens at a name made of C ──► TCP connect ──────►  accept
+//!                                 ◄── cookie of the other end? ── Answer::call_back
+//!  Call::poll  ◄──────────────── Mine: accepted as socket S ────────────┤
+//!        └─ Go ────────────────────────────────────────────────────────►  Answer::poll
 //! ```
 //!
-//! Whatever else happens, the connection is plain TCP. The statements cited here
-//! (`SHM-…`) are those of `docs/shared-memory.md`.
+//! In all other cases the connection is plain TCP. The statements cited here (`SHM-…`) are those of
+//! `docs/shared-memory.md`.
 
 mod call_back;
 mod callers;
@@ -60,15 +64,15 @@ use crate::device::Gid128;
 /// Timeouts of pairing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PairingTimeouts {
-    /// Client: until the connection is accepted, and again until the process that accepted it
-    /// calls, as long as the kernel shows that it may. Meanwhile the server would not read from
-    /// it either.
+    /// Client: longest wait until the connection is accepted, and then until the process that has
+    /// accepted it calls, as long as the kernel shows that it may. As plain TCP, the connection would
+    /// wait as long for the server.
     pub accept: Duration,
-    /// Client: until the process that accepted the connection answers, where the kernel does not
-    /// show whether it will; longer if the client has not asked the kernel eight times by then, as
-    /// on a busy machine.
+    /// Client: longest wait for an answer of the process that has accepted the connection, where the
+    /// kernel does not show whether it will answer. The wait is longer until the client has asked the
+    /// kernel eight times, as on a busy machine.
     pub grace: Duration,
-    /// Server: until the client, known to be waiting, goes on.
+    /// Server: longest wait for GO of a client that has announced its connection.
     pub go: Duration,
 }
 
@@ -86,7 +90,7 @@ impl Default for PairingTimeouts {
     }
 }
 
-/// Longest wait for a channel's first message, once both have decided.
+/// Longest wait for the peer's first message on a new channel, after GO.
 const GREETING: Duration = Duration::from_secs(1);
 
 /// The process at the other end.
@@ -98,13 +102,13 @@ pub struct Peer {
     pub uid: u32,
 }
 
-/// How far pairing has got.
+/// Result of polling a pairing.
 #[derive(Debug)]
 #[must_use]
 pub enum Progress {
-    /// Nothing to do before the sockets are readable, or this time.
+    /// Poll again when one of the sockets is readable, or at this time.
     Pending {
-        /// When to poll at the latest.
+        /// When to poll again at the latest.
         until: Instant,
     },
     /// Pairing has ended with this outcome.
@@ -115,33 +119,35 @@ pub enum Progress {
 #[derive(Debug)]
 #[must_use]
 pub enum Outcome {
-    /// Plain TCP: the other side will neither send nor take CLC.
+    /// The connection is plain TCP: the other side neither sends nor expects CLC.
     Plain,
-    /// Both sides have agreed: CLC messages follow.
+    /// Both sides want SMC-D: CLC messages follow.
     Paired(Paired),
 }
 
-/// Two processes that will speak CLC on a TCP connection.
+/// A pair of processes that speak CLC on a TCP connection next. For
+/// [`Device::admit`](super::Device::admit).
 #[derive(Debug)]
 pub struct Paired {
     /// The process at the other end.
     pub peer: Peer,
+    /// The new channel. `None` if there was one before, or none could be made.
     pub(super) channel: Option<Box<Channel>>,
-    /// Where no channel was made, over which this side's first message was sent.
+    /// Socket on which a new channel was begun and did not come about. The peer may take it for one.
     pub(super) left: Option<Socket>,
 }
 
-/// What a device knows of a peer, and may have to do with it.
+/// What a device knows of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reach {
-    /// There is a channel to it.
+    /// Whether there is a channel to it.
     pub joined: bool,
-    /// A channel may be made.
+    /// Whether a new channel to it may be made.
     pub may_greet: bool,
 }
 
 impl From<bool> for Reach {
-    /// Joined or not, a channel may be made.
+    /// Makes the value of a peer that is `joined` or not, and with which a new channel may be made.
     fn from(joined: bool) -> Self {
         Self {
             joined,
@@ -150,18 +156,20 @@ impl From<bool> for Reach {
     }
 }
 
-/// Both have decided; what is left is the channel's beginning.
+/// Both sides have decided for SMC-D, and may be making a new channel.
 #[derive(Debug)]
 struct Greeting {
     peer: Peer,
+    /// The new channel, until the peer's first message is received.
     begun: Option<Begun>,
     deadline: Instant,
 }
 
 impl Greeting {
+    /// Begins a new channel over `socket`, if it is to be `fresh`.
     fn begin(peer: Peer, fresh: bool, socket: Socket, gid: Gid128, now: Instant) -> Self {
-        // What fails from here on no longer changes what was decided: without a
-        // channel the peer is out of reach, and CLC declines.
+        // Failures no longer change the decision. Without a channel the peer cannot be reached,
+        // and CLC declines.
         //= SHM-014
         let begun = if fresh {
             Begun::begin(socket, gid).ok()
@@ -175,6 +183,7 @@ impl Greeting {
         }
     }
 
+    /// Receives the peer's first message. Returns itself while there is none and time left.
     fn poll(mut self, now: Instant) -> Result<Paired, Self> {
         let Some(begun) = self.begun.take() else {
             return Ok(Paired {
@@ -184,7 +193,7 @@ impl Greeting {
             });
         };
         match begun.poll() {
-            // Whatever GID it claims, it is the process that was paired.
+            // The peer has to name the GID on the channel that it has named before.
             Ok(channel) if channel.peer == self.peer.gid => Ok(Paired {
                 peer: self.peer,
                 channel: Some(Box::new(channel)),
@@ -203,7 +212,7 @@ impl Greeting {
         }
     }
 
-    /// Ends it without a new channel.
+    /// Ends without a new channel.
     fn give_up(self) -> Paired {
         Paired {
             peer: self.peer,
@@ -212,39 +221,41 @@ impl Greeting {
         }
     }
 
+    /// When to poll again at the latest.
     fn until(&self) -> Instant {
         self.deadline
     }
 
+    /// Socket of the new channel.
     fn socket(&self) -> Option<BorrowedFd<'_>> {
         self.begun.as_ref().map(AsFd::as_fd)
     }
 }
 
-/// The name at which the process of a listening socket is called.
+/// Name at which clients call the process of the listening socket with this cookie.
 //= SHM-003
 fn name_of(cookie: u64) -> Vec<u8> {
     format!("smc-d.3.{cookie:016x}").into_bytes()
 }
 
-/// The name at which the process of a client is called by whichever process has accepted.
+/// Name at which the process that has accepted a connection calls its client, whose socket has this
+/// cookie.
 //= SHM-076
 fn client_name_of(cookie: u64) -> Vec<u8> {
     format!("smc-d-client.3.{cookie:016x}").into_bytes()
 }
 
-/// Whether a process of user `process` may speak for a socket of user `socket`.
-///
-/// User ID of all users that this user namespace does not know: it belongs to none.
+/// Whether a process of user `process` may speak for a socket of user `socket`: it is the same
+/// user, or root. The ID that stands for all users unknown to this user namespace speaks for none.
 pub(super) fn belongs(process: u32, socket: u32) -> bool {
     process != unknown_user() && (process == socket || process == 0)
 }
 
-/// User of this process, if a peer can know it: the one that stands for users unknown to
-/// the kernel pairs with no process (SHM-006).
+/// User of the calling thread, if a peer can identify it.
 ///
 /// # Errors
-/// That user.
+/// The user's ID, if it is the one that stands for all users unknown to this user namespace. Such a
+/// process pairs with none (SHM-006).
 pub fn own_user() -> Result<u32, u32> {
     let uid = super::own_user::own_user();
     if uid == unknown_user() {
@@ -254,9 +265,9 @@ pub fn own_user() -> Result<u32, u32> {
     }
 }
 
-/// The user that the kernel names instead of those this user namespace does not know.
+/// ID that the kernel reports for all users unknown to this user namespace.
 fn unknown_user() -> u32 {
-    // No lock: a thread that held it at a fork would leave it to the child.
+    // Not a lock: a child that was forked while another thread held it could never take it.
     static UNKNOWN: AtomicU64 = AtomicU64::new(u64::MAX);
     if let Ok(known) = u32::try_from(UNKNOWN.load(Ordering::Relaxed)) {
         return known;
@@ -267,11 +278,12 @@ fn unknown_user() -> u32 {
     unknown
 }
 
-/// An address as the kernel compares it: IPv4 is IPv4, however it is written.
+/// An address in the form in which the kernel compares it: IPv4-mapped IPv6 becomes IPv4.
 fn normal(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
+/// Waits until a socket is readable, or a time.
 fn wait(sockets: Vec<BorrowedFd<'_>>, until: Instant) -> io::Result<()> {
     super::socket::wait_readable(&sockets, until).map(|_| ())
 }

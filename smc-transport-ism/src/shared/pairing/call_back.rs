@@ -1,4 +1,9 @@
-//! The accepting side of a connection whose client listens at its own name.
+//! Pairing, the accepting side of a connection whose client listens at its own name: this process
+//! calls the client and claims the connection.
+//!
+//! Used where this process has no rendezvous of its own at the listener, for example a worker that
+//! has inherited it. What follows is the same as for a client that has called
+//! ([`Answer::poll`]).
 
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -12,39 +17,40 @@ use crate::shared::gids::Gids;
 use crate::shared::message::Message;
 use crate::shared::socket::Socket;
 
-/// Pause before a client is called again whose queue of calls was full, or that had no name.
+/// Pause before a client is called again whose queue of calls was full, or that had no name yet.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// A client to be called, and as what.
+/// A call to a client that has not been made yet.
 #[derive(Debug)]
-pub(super) struct Calling {
+pub(super) struct PendingCall {
     client: End,
     /// Both addresses of the connection, this side's first.
     ends: (SocketAddr, SocketAddr),
     /// Cookie of the accepted socket.
     cookie: u64,
     gids: Gids,
-    /// When to call again.
+    /// When to call next.
     next: Instant,
 }
 
-/// What a call has come to.
-pub(super) enum Called {
-    /// The client has it, and belongs to this user.
-    Yes(Socket, u32),
-    /// Its queue of calls is full, or it has no name yet.
-    NotYet(Box<Calling>),
-    No,
+/// Outcome of a call.
+pub(super) enum CallOutcome {
+    /// The claim was sent to the client, whose process has this user.
+    Sent(Socket, u32),
+    /// The client's queue of calls is full, or it has no name yet.
+    Pending(Box<PendingCall>),
+    /// The client takes no calls.
+    Refused,
 }
 
-/// Whether the client of an accepted connection may take a call: the kernel's answer, which no
-/// other process notices.
+/// Whether the client of an accepted connection may take a call. The kernel answers; no other
+/// process notices.
 #[must_use]
 pub fn takes_calls(accepted: impl AsFd) -> bool {
     client(accepted).is_some()
 }
 
-/// The other end of a connection, if it shows that it takes calls.
+/// The client's end of an accepted connection, if it shows that it takes calls.
 //= SHM-002
 fn client(accepted: impl AsFd) -> Option<End> {
     let (near, far) = ends(accepted).ok()?;
@@ -54,12 +60,12 @@ fn client(accepted: impl AsFd) -> Option<End> {
 }
 
 impl Answer {
-    /// Calls the client of an accepted connection, at its own name. Never waits; with `None` the
-    /// connection is plain TCP, at once and for good.
+    /// Calls the client of an accepted connection at its own name, without waiting. Returns `None`
+    /// if the client takes no calls: the connection is plain TCP then.
     ///
-    /// Any process that has the connection may call, and one of them does. `reach` is as for
-    /// [`Rendezvous::answer`](super::Rendezvous::answer); the peer's GID is not known yet, and
-    /// zero.
+    /// Exactly one of the processes that have the connection may call. `reach` is called as
+    /// [`Rendezvous::answer`](super::Rendezvous::answer) calls it, but with a GID of zero: the
+    /// client's is not known yet.
     //= SHM-076
     pub fn call_back<R: Into<Reach>>(
         accepted: impl AsFd,
@@ -83,33 +89,33 @@ impl Answer {
             calls_back: true,
             deadline: now + timeouts.go.min(LONGEST),
         };
-        let calling = Box::new(Calling {
+        let call = Box::new(PendingCall {
             client,
             ends: ends(&accepted).ok()?,
             cookie,
             gids: gids.clone(),
             next: now,
         });
-        match calling.call(now) {
-            Called::Yes(socket, uid) => answer.has_called(socket, uid, gids),
-            Called::NotYet(calling) => answer.state = Answering::Calling(calling),
-            Called::No => return None,
+        match call.attempt(now) {
+            CallOutcome::Sent(socket, uid) => answer.on_claim_sent(socket, uid, gids),
+            CallOutcome::Pending(call) => answer.state = Answering::Calling(call),
+            CallOutcome::Refused => return None,
         }
         //= SHM-042
         answer.may_greet = reach(&answer.peer).into().may_greet;
         Some(answer)
     }
 
-    /// The client has the call.
-    pub(super) fn has_called(&mut self, socket: Socket, uid: u32, gids: &Gids) {
+    /// Waits for GO of a client, of user `uid`, to which the claim was sent.
+    pub(super) fn on_claim_sent(&mut self, socket: Socket, uid: u32, gids: &Gids) {
         self.gid = gids.toward(uid);
         self.peer.uid = uid;
-        self.state = Answering::Asked(socket);
+        self.state = Answering::AwaitingGo(socket);
     }
 }
 
-impl Calling {
-    /// When to go on at the latest.
+impl PendingCall {
+    /// When to call next.
     pub(super) fn next(&self) -> Instant {
         self.next
     }
@@ -118,10 +124,10 @@ impl Calling {
         &self.gids
     }
 
-    /// Calls the client, if it is time.
-    pub(super) fn call(mut self: Box<Self>, now: Instant) -> Called {
+    /// Calls the client, if the pause since the last attempt is over, and claims the connection.
+    pub(super) fn attempt(mut self: Box<Self>, now: Instant) -> CallOutcome {
         if now < self.next {
-            return Called::NotYet(self);
+            return CallOutcome::Pending(self);
         }
         match spare::call((&self.client).into()) {
             Ok((socket, uid)) => {
@@ -132,28 +138,29 @@ impl Calling {
                 };
                 let socket = Socket::new(socket);
                 match socket.send(mine, None) {
-                    Ok(()) => Called::Yes(socket, uid),
-                    Err(_) => Called::No,
+                    Ok(()) => CallOutcome::Sent(socket, uid),
+                    Err(_) => CallOutcome::Refused,
                 }
             }
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
                 self.next = now + PAUSE;
-                Called::NotYet(self)
+                CallOutcome::Pending(self)
             }
-            Err(_) => match self.client_again() {
+            Err(_) => match self.client_with_name() {
                 //= SHM-080
                 Some(client) => {
                     self.client = client;
                     self.next = now + PAUSE;
-                    Called::NotYet(self)
+                    CallOutcome::Pending(self)
                 }
-                None => Called::No,
+                None => CallOutcome::Refused,
             },
         }
     }
 
-    /// The client, if it shows that it opens its name unless it is answered over shared memory.
-    fn client_again(&self) -> Option<End> {
+    /// The state of a client that was not at its name, if it may open the name later: it does so
+    /// unless it is answered over shared memory.
+    fn client_with_name(&self) -> Option<End> {
         if !self.client.will_take_calls {
             return None;
         }

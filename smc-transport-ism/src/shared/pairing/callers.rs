@@ -1,8 +1,9 @@
-//! Calls of clients whose connections were not accepted yet.
+//! Pairing, the accepting side: table of the clients that have called and whose connections were
+//! not accepted yet.
 //!
-//! One table has the calls at all rendezvous of a stack. It is bounded, and counts by the
-//! client's user: a call that finds it full takes the place of the oldest call of the user with
-//! the most calls, so that no user keeps another one out, at however many listeners it calls.
+//! One table has the calls at all rendezvous of a stack. Its size is bounded. A call that finds it
+//! full takes the place of the oldest call of the user with the most calls, so that no user keeps
+//! another one out, at however many listeners it calls.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -13,14 +14,14 @@ use crate::device::Gid128;
 use crate::shared::message::Message;
 use crate::shared::socket::{Received, Socket};
 
-/// Most calls that a table has unless its owner chooses another number.
+/// Default size of the table.
 pub const MAX_CALLERS: usize = 256;
-/// Times that an announcement is polled for: once for each connection that others make
-/// meanwhile, and they may be many.
-const POLLS: u8 = u8::MAX;
+/// Number of times that a caller is polled for its announcement. All callers of a rendezvous are
+/// polled once for each connection that it accepts, and these may be many.
+const MAX_POLLS: u8 = u8::MAX;
 
-/// The calls at all rendezvous of a stack, each of which costs a descriptor. A clone is the
-/// same table.
+/// The calls at all rendezvous of a stack. Each one costs a descriptor. A clone refers to the same
+/// table.
 #[derive(Clone, Debug)]
 pub struct Callers {
     most: usize,
@@ -40,9 +41,11 @@ pub(super) struct Table {
 pub(super) struct Caller {
     pub(super) socket: Socket,
     pub(super) uid: u32,
+    /// Cookie of the socket that will connect, and GID of the client's device.
     pub(super) announced: Option<(u64, Gid128)>,
-    /// Number of the rendezvous that it called.
+    /// Number of the rendezvous that it has called.
     pub(super) rendezvous: u64,
+    /// Number of times that it was polled and had not announced anything.
     polls: u8,
 }
 
@@ -53,7 +56,7 @@ impl Default for Callers {
 }
 
 impl Callers {
-    /// A table for so many calls, at least one.
+    /// A table for `most` calls, at least one.
     #[must_use]
     pub fn new(most: usize) -> Self {
         Self {
@@ -68,8 +71,8 @@ impl Callers {
         self.lock().all.is_empty()
     }
 
-    /// Drops the calls whose clients have closed them: a process that ends before it connects
-    /// is not kept. Returns whether others remain.
+    /// Drops calls that their clients have closed, for example by ending before they connected.
+    /// Returns whether others remain.
     //= SHM-036
     pub fn sweep(&self) -> bool {
         let mut table = self.lock();
@@ -90,15 +93,15 @@ impl Callers {
         }
     }
 
-    /// A number for one more rendezvous.
+    /// Returns a number for a new rendezvous.
     pub(super) fn rendezvous(&self) -> u64 {
         let mut table = self.lock();
         table.rendezvous += 1;
         table.rendezvous
     }
 
-    /// Adds a call, for which another one may have to go. `swept` is whether calls that were
-    /// closed were dropped already.
+    /// Adds a call, and drops others if the table is full: those that were closed, unless `swept`
+    /// says that the caller has had that done already; then that of [`Table::evict`].
     pub(super) fn add(&self, caller: Caller, swept: &mut bool) {
         let mut table = self.lock();
         if table.all.len() >= self.most && !std::mem::replace(swept, true) {
@@ -112,9 +115,10 @@ impl Callers {
 }
 
 impl Table {
+    /// Drops calls that their clients have closed.
     fn sweep(&mut self) {
         let sockets = self.all.iter().map(|caller| &caller.socket);
-        // Without being asked for, the kernel reports those that have ended.
+        // The kernel reports closed sockets even if no event is requested.
         let mut polled: Vec<_> = sockets
             .map(|socket| PollFd::new(socket, PollFlags::empty()))
             .collect();
@@ -126,8 +130,8 @@ impl Table {
         }
     }
 
-    /// Drops the oldest call of the user that would have the most calls if user `uid` had one
-    /// more. Of several such users, `uid` is the one.
+    /// Drops a call to make room for one of user `uid`: the oldest of the user that would have the
+    /// most calls then. If several users have as many, `uid` is chosen if it is one of them.
     //= SHM-007
     fn evict(&mut self, uid: u32) {
         let mut calls = BTreeMap::from([(uid, 1_usize)]);
@@ -143,21 +147,21 @@ impl Table {
         self.all.remove(oldest);
     }
 
-    /// Takes in what the callers of a rendezvous have announced, and drops those that have
-    /// closed their calls, or sent something else.
+    /// Receives announcements of the callers of a rendezvous. Drops callers that have closed their
+    /// calls, or have sent something else.
     pub(super) fn receive(&mut self, rendezvous: u64) {
         self.all
             .retain_mut(|caller| caller.rendezvous != rendezvous || caller.receive());
         self.sweep();
     }
 
-    /// Whether there are calls at a rendezvous.
+    /// Whether the table has calls at a rendezvous.
     pub(super) fn has(&self, rendezvous: u64) -> bool {
         let mut all = self.all.iter();
         all.any(|caller| caller.rendezvous == rendezvous)
     }
 
-    /// The call at a rendezvous that announced the socket with this cookie, taken out.
+    /// Takes out the call at a rendezvous that has announced the socket with this cookie.
     pub(super) fn take(&mut self, rendezvous: u64, cookie: u64) -> Option<Caller> {
         let is_it = |caller: &Caller| caller.rendezvous == rendezvous && caller.names(cookie);
         let at = self.all.iter().position(is_it)?;
@@ -176,12 +180,12 @@ impl Caller {
         }
     }
 
-    /// Whether it announced the socket with this cookie.
+    /// Whether the client has announced the socket with this cookie.
     pub(super) fn names(&self, cookie: u64) -> bool {
         self.announced.is_some_and(|(of, _)| of == cookie)
     }
 
-    /// Takes the announcement in; whether this is, or may still become, one to pair with.
+    /// Receives the announcement, if it has come. Returns whether to keep the caller.
     fn receive(&mut self) -> bool {
         if self.announced.is_some() {
             return true;
@@ -191,10 +195,10 @@ impl Caller {
                 self.announced = Some((cookie, gid));
                 true
             }
-            // A client asks the kernel once more, then announces itself.
+            // The client has a question for the kernel between its call and the announcement.
             Received::Nothing => {
                 self.polls += 1;
-                self.polls < POLLS
+                self.polls < MAX_POLLS
             }
             Received::Message(..) | Received::Stripped(_) | Received::Malformed | Received::End => {
                 false

@@ -1,4 +1,14 @@
-//! The connecting side.
+//! Pairing, the connecting side: announces a connection, waits for the process that has accepted
+//! it, and begins a channel with that process.
+//!
+//! ```text
+//!  announce ─► Announced ── a candidate claims the connection, the kernel confirms ─► Greeting ─► Paired
+//!  listen ───►     └─ no answer can come any more ─► Plain
+//! ```
+//!
+//! A [`Call`] belongs to one connection. Its owner polls it when a socket of
+//! [`Call::sockets`] is readable, or at the time that [`Call::poll`] returned. It reads nothing from
+//! the TCP connection.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -13,112 +23,158 @@ use super::server::ends;
 use super::{
     Greeting, Outcome, PairingTimeouts, Peer, Progress, Reach, belongs, mark, normal, spare,
 };
+use crate::device::Gid128;
 use crate::shared::gids::Gids;
 use crate::shared::message::Message;
 use crate::shared::socket::{Received, Socket};
 
 /// Most listeners of one port to which a connection is announced.
 pub const MAX_LISTENERS: usize = 64;
-/// Least number of times that the kernel is asked within the grace: on a busy machine, on which
-/// this process is late as well, the grace is longer.
-const QUESTIONS: u32 = 8;
-/// Most calls of a connection that wait for their message.
-const CALLS: usize = 8;
-/// First pause between two questions to the kernel; they double up to the second.
-const PAUSES: (Duration, Duration) = (Duration::from_micros(500), Duration::from_millis(2));
+/// Number of times that the kernel is asked at least before the grace period ends. On a busy machine
+/// this process is late as well, and the period longer.
+const MIN_QUESTIONS: u32 = 8;
+/// Most processes that have called and not claimed the connection yet.
+const MAX_CALLS: usize = 8;
+/// First pause between two questions to the kernel. Each further pause is twice as long.
+const MIN_PAUSE: Duration = Duration::from_micros(500);
+/// Longest pause between two questions to the kernel.
+const MAX_PAUSE: Duration = Duration::from_millis(2);
 
-/// A TCP connection that has been announced to the processes that may accept it.
+/// Pairing of a TCP connection, by its client: announced to the processes that may accept it.
 #[derive(Debug)]
 pub struct Call {
     kernel: Kernel,
     gids: Gids,
     timeouts: PairingTimeouts,
-    state: Calling,
+    state: State,
+    /// Exactly one listener was there, which was called, and no other process has answered.
     is_to_one: bool,
-    /// One listener alone may accept it, which is marked, and the process that has answered has
-    /// called.
+    /// Exactly one listener was there, which is marked, and the process that has answered, if any,
+    /// has called back.
     is_to_workers: bool,
-    /// Every listener that may accept it is marked, so that the kernel shows how far the process
-    /// that has accepted it has come.
+    /// All listeners are marked, so that the kernel shows whether the process that has accepted the
+    /// connection may still call.
     is_shown: bool,
 }
 
 #[derive(Debug)]
-enum Calling {
-    /// The connection is in some listener's queue, or just out of it.
-    Announced {
-        asked: Vec<Asked>,
-        /// Name at which the process calls that has accepted the connection.
-        own_name: Option<OwnName>,
-        since: Option<Since>,
-        pause: Duration,
-        next: Option<Instant>,
-    },
+enum State {
+    /// No process has claimed the connection yet.
+    Announced(Announced),
+    /// A process has accepted the connection, and GO was sent to it.
     Greeting(Greeting),
     Done,
 }
 
-/// A process that may claim that it has accepted the connection: one of a listener that was called,
-/// or one that called.
+/// A connection that is in the queue of a listener, or was just accepted.
 #[derive(Debug)]
-struct Asked {
+struct Announced {
+    candidates: Vec<Candidate>,
+    /// Name at which the process that has accepted the connection may call.
+    own_name: Option<OwnName>,
+    /// `None` before the first poll.
+    wait: Option<Wait>,
+    /// Pause after the next question to the kernel.
+    pause: Duration,
+    /// When to ask the kernel next.
+    next: Option<Instant>,
+}
+
+/// A process that may claim to have accepted the connection.
+#[derive(Debug)]
+struct Candidate {
     socket: Socket,
     uid: u32,
+    /// Whether the process has called this side; otherwise it was called, by its listener's name.
     has_called: bool,
 }
 
-/// When waiting began.
+/// A candidate's message that it has accepted the connection.
 #[derive(Clone, Copy, Debug)]
-struct Since {
-    began: Instant,
-    /// When the connection was first seen to be where no answer can come from later, and how
-    /// often it was seen there.
-    settled: Option<(Instant, u32)>,
+struct Claim {
+    /// Cookie of the accepted socket.
+    cookie: u64,
+    gid: Gid128,
+    /// Whether the process has a channel to this one.
+    joined: bool,
 }
 
-/// How long the answer to an announcement over shared memory is waited for.
+/// How long an answer was waited for.
+#[derive(Clone, Copy, Debug)]
+struct Wait {
+    began: Instant,
+    grace: Option<GracePeriod>,
+}
+
+/// The wait after the connection was accepted, in which the process has to answer.
+#[derive(Clone, Copy, Debug)]
+struct GracePeriod {
+    began: Instant,
+    /// Number of times that the kernel was asked in it.
+    questions: u32,
+}
+
+impl Announced {
+    fn new(candidates: Vec<Candidate>, own_name: Option<OwnName>) -> Self {
+        Self {
+            candidates,
+            own_name,
+            wait: None,
+            pause: MIN_PAUSE,
+            next: None,
+        }
+    }
+}
+
+impl Wait {
+    fn begin(now: Instant) -> Self {
+        Self {
+            began: now,
+            grace: None,
+        }
+    }
+}
+
+/// The wait for an answer to a connection that was announced over shared memory.
 #[derive(Debug)]
 pub struct Grace {
     kernel: Kernel,
     timeouts: PairingTimeouts,
-    since: Since,
+    wait: Wait,
 }
 
 impl Grace {
-    /// Waits from now on, for a connection that TCP has.
+    /// Begins to wait for the answer to a connection that TCP has established.
     ///
     /// # Errors
-    /// The operating system's.
+    /// Error of the operating system.
     pub fn begin(timeouts: PairingTimeouts, now: Instant) -> io::Result<Self> {
-        let since = Since {
-            began: now,
-            settled: None,
-        };
         Ok(Self {
             kernel: Kernel::open()?,
             timeouts,
-            since,
+            wait: Wait::begin(now),
         })
     }
 
-    /// Asks the kernel where the connection is; whether no answer will come.
+    /// Asks the kernel for the state of the connection, and returns whether no answer will come.
     ///
     /// # Errors
-    /// The operating system's.
+    /// Error of the operating system.
     //= SHM-011
     pub fn is_over(&mut self, tcp: impl AsFd, now: Instant) -> io::Result<bool> {
-        let left = ask(&self.kernel, &self.timeouts, self.since, tcp, false, now)?;
-        self.since = left.unwrap_or(self.since);
+        let left = continue_wait(&self.kernel, &self.timeouts, self.wait, tcp, false, now)?;
+        self.wait = left.unwrap_or(self.wait);
         Ok(left.is_none())
     }
 }
 
 impl Call {
-    /// Announces that `tcp`, a TCP socket that is not connected yet, will be connected
-    /// to `remote`. `None` if no process listens for that: then it is plain TCP.
+    /// Announces that `tcp`, a TCP socket that is not connected yet, will be connected to
+    /// `remote`. Returns `None` if a process that does not pair may accept the connection: it is
+    /// plain TCP then.
     ///
     /// # Errors
-    /// The operating system's; plain TCP is then right as well.
+    /// Error of the operating system. The connection may go on as plain TCP.
     pub fn announce(
         tcp: impl AsFd,
         remote: SocketAddr,
@@ -127,18 +183,18 @@ impl Call {
     ) -> io::Result<Option<Self>> {
         let remote = normal(remote);
         //= SHM-006
-        // No server takes a call of a user that it cannot know.
+        // No server accepts a call of a user that it cannot identify.
         if super::own_user().is_err() || !is_here(remote) {
             return Ok(None);
         }
         let kernel = Kernel::open()?;
-        // The listener that the kernel would choose now, first: most often there is no
-        // other, and if it has no name nothing more needs to be asked.
+        // The listener that the kernel would choose now is called first. Most often there is no
+        // other, and if it does not answer nothing more has to be asked.
         let Some(likely) = kernel.listener(remote)? else {
             return Ok(None);
         };
-        let first = Asked::call(&likely);
-        if first.is_none() && !likely.is_marked {
+        let mut called_first = Candidate::call(&likely);
+        if called_first.is_none() && !likely.is_marked {
             return Ok(None);
         }
         let listeners = kernel.listeners(remote)?;
@@ -147,57 +203,48 @@ impl Call {
         }
         let cookie = rustix::net::sockopt::socket_cookie(&tcp)?;
         let gids = gids.into();
-        let own_name = match listeners.iter().any(|at| at.is_marked) {
+        let own_name = match listeners.iter().any(|listener| listener.is_marked) {
             true => OwnName::open(&tcp).ok(),
             false => None,
         };
-        let mut first = first;
-        let mut asked = Vec::new();
+        let mut candidates = Vec::new();
         for listener in &listeners {
             let called = match listener.cookie == likely.cookie {
-                true => first.take(),
-                false => Asked::call(listener),
+                true => called_first.take(),
+                false => Candidate::call(listener),
             };
             match called {
-                Some(one) => {
-                    let gid = gids.toward(one.uid);
-                    one.socket.send(Message::Announce { cookie, gid }, None)?;
-                    asked.push(one);
+                Some(candidate) => {
+                    let gid = gids.toward(candidate.uid);
+                    let announce = Message::Announce { cookie, gid };
+                    candidate.socket.send(announce, None)?;
+                    candidates.push(candidate);
                 }
                 None if listener.is_marked && own_name.is_some() => {}
                 //= SHM-005
-                // One that does not answer to its name, and is not marked, may accept the
-                // connection and speak plain TCP.
+                // A listener that is neither called nor marked may accept the connection and
+                // speak plain TCP.
                 None => return Ok(None),
             }
         }
-        let is_to_one = listeners.len() == 1 && asked.len() == 1;
-        let is_shown = listeners.iter().all(|at| at.is_marked);
-        let is_to_workers = listeners.len() == 1 && is_shown;
-        let state = Calling::Announced {
-            asked,
-            own_name,
-            since: None,
-            pause: PAUSES.0,
-            next: None,
-        };
+        let is_shown = listeners.iter().all(|listener| listener.is_marked);
         Ok(Some(Self {
             kernel,
             gids,
             timeouts,
-            state,
-            is_to_one,
-            is_to_workers,
+            is_to_one: listeners.len() == 1 && candidates.len() == 1,
+            is_to_workers: listeners.len() == 1 && is_shown,
             is_shown,
+            state: State::Announced(Announced::new(candidates, own_name)),
         }))
     }
 
-    /// Lets whichever process has accepted `tcp` call. The connection was announced over shared
-    /// memory to processes of one listener, with the mark of [`mark_announced`], and none of them
-    /// has answered: another one has accepted it, or will.
+    /// Lets the process call that has accepted `tcp`, or will. For a connection that was announced
+    /// over shared memory to processes of one listener, with the mark of [`mark_announced`], and
+    /// that none of them has answered: another process has accepted it.
     ///
     /// # Errors
-    /// The operating system's; plain TCP is then right as well.
+    /// Error of the operating system. The connection may go on as plain TCP.
     ///
     /// [`mark_announced`]: super::mark_announced
     //= SHM-080
@@ -206,114 +253,72 @@ impl Call {
         gids: impl Into<Gids>,
         timeouts: PairingTimeouts,
     ) -> io::Result<Self> {
-        let state = Calling::Announced {
-            asked: Vec::new(),
-            own_name: Some(OwnName::open(tcp)?),
-            since: None,
-            pause: PAUSES.0,
-            next: None,
-        };
+        let own_name = Some(OwnName::open(tcp)?);
         Ok(Self {
             kernel: Kernel::open()?,
             gids: gids.into(),
             timeouts,
-            state,
+            state: State::Announced(Announced::new(Vec::new(), own_name)),
             is_to_one: false,
             is_to_workers: true,
             is_shown: true,
         })
     }
 
-    /// Goes on, without waiting, once `tcp` is connected. `reach` is as for
-    /// [`Rendezvous::answer`](super::Rendezvous::answer).
+    /// Does what is possible without waiting, once `tcp` is connected. `reach` is called as
+    /// [`Rendezvous::answer`](super::Rendezvous::answer) calls it.
     ///
     /// # Errors
-    /// The operating system's; the connection is then plain TCP.
+    /// Error of the operating system. The connection is plain TCP then.
     pub fn poll<R: Into<Reach>>(
         &mut self,
         tcp: impl AsFd,
         reach: impl Fn(&Peer) -> R,
         now: Instant,
     ) -> io::Result<Progress> {
-        let progress = self.go_on(&tcp, reach, now);
+        let progress = self.advance(&tcp, reach, now);
         if matches!(progress, Ok(Progress::Done(Outcome::Plain)) | Err(_)) {
-            // If it fails, a process that would call finds no name.
+            // If this fails, a process that would call finds no name.
             let _ = mark::unmark_client(&tcp);
         }
         progress
     }
 
-    fn go_on<R: Into<Reach>>(
+    fn advance<R: Into<Reach>>(
         &mut self,
         tcp: impl AsFd,
         reach: impl Fn(&Peer) -> R,
         now: Instant,
     ) -> io::Result<Progress> {
         loop {
-            match core::mem::replace(&mut self.state, Calling::Done) {
-                Calling::Announced {
-                    mut asked,
-                    own_name,
-                    since,
-                    pause,
-                    next,
-                } => {
-                    if let Some(name) = &own_name {
-                        self.receive_calls(name, &mut asked, &tcp)?;
-                    }
-                    if let Some(greeting) = self.accepted(&mut asked, &tcp, &reach, now)? {
-                        self.state = Calling::Greeting(greeting);
+            match core::mem::replace(&mut self.state, State::Done) {
+                State::Announced(mut announced) => {
+                    self.receive_calls(&mut announced, &tcp)?;
+                    let candidates = &mut announced.candidates;
+                    if let Some(greeting) = self.receive_claims(candidates, &tcp, &reach, now)? {
+                        self.state = State::Greeting(greeting);
                         continue;
                     }
-                    let since = since.unwrap_or(Since {
-                        began: now,
-                        settled: None,
-                    });
-                    let early = next.is_some_and(|next| now < next);
-                    let since = if early {
-                        Some(since)
-                    } else {
-                        ask(
-                            &self.kernel,
-                            &self.timeouts,
-                            since,
-                            &tcp,
-                            self.is_shown,
-                            now,
-                        )?
-                    };
-                    let may_come = own_name.is_some() || !asked.is_empty();
-                    let Some(since) = since.filter(|_| may_come) else {
+                    let Some(until) = self.wait_for_claim(&mut announced, &tcp, now)? else {
                         return Ok(Progress::Done(Outcome::Plain));
                     };
-                    let (pause, until) = match next.filter(|_| early) {
-                        Some(next) => (pause, next),
-                        None => ((pause * 2).min(PAUSES.1), now + pause),
-                    };
-                    let (since, next) = (Some(since), Some(until));
-                    self.state = Calling::Announced {
-                        asked,
-                        own_name,
-                        since,
-                        pause,
-                        next,
-                    };
+                    self.state = State::Announced(announced);
                     return Ok(Progress::Pending { until });
                 }
-                Calling::Greeting(greeting) => match greeting.poll(now) {
+                State::Greeting(greeting) => match greeting.poll(now) {
                     Ok(paired) => return Ok(Progress::Done(Outcome::Paired(paired))),
                     Err(greeting) => {
                         let until = greeting.until();
-                        self.state = Calling::Greeting(greeting);
+                        self.state = State::Greeting(greeting);
                         return Ok(Progress::Pending { until });
                     }
                 },
-                Calling::Done => return Ok(Progress::Done(Outcome::Plain)),
+                State::Done => return Ok(Progress::Done(Outcome::Plain)),
             }
         }
     }
 
-    /// Goes on until the end, waiting as long as that takes.
+    /// Polls until pairing has ended, and waits as long as that takes.
     ///
     /// # Errors
     /// Errors of [`Self::poll`].
@@ -330,57 +335,56 @@ impl Call {
         }
     }
 
-    /// Ends the call now. If GO was sent already, both ends speak CLC, over whatever channel
-    /// there was before: the device has to know what is in flight over a new one
+    /// Ends pairing now. If GO was sent already, both ends speak CLC, over the channel that they had
+    /// before, if any. The device has to know what is in flight over the new one
     /// ([`Device::abandon`](super::super::Device::abandon)).
     pub fn give_up(&mut self) -> Outcome {
-        match core::mem::replace(&mut self.state, Calling::Done) {
-            Calling::Greeting(greeting) => Outcome::Paired(greeting.give_up()),
-            Calling::Announced { .. } | Calling::Done => Outcome::Plain,
+        match core::mem::replace(&mut self.state, State::Done) {
+            State::Greeting(greeting) => Outcome::Paired(greeting.give_up()),
+            State::Announced(_) | State::Done => Outcome::Plain,
         }
     }
 
-    /// The process that got GO, and is about to send its first message: it may assume that the
-    /// channel is made.
+    /// The process that GO was sent to, while the channel is being made. That process may assume
+    /// that it is made.
     #[must_use]
     pub fn greets(&self) -> Option<Peer> {
         match &self.state {
-            Calling::Greeting(greeting) => Some(greeting.peer),
-            _ => None,
+            State::Greeting(greeting) => Some(greeting.peer),
+            State::Announced(_) | State::Done => None,
         }
     }
 
-    /// What becomes readable when [`Self::poll`] can go on; it may also go on at the
-    /// time it named, or when bytes arrive on the connection.
+    /// Sockets of which one becomes readable when [`Self::poll`] has something to do. It also has at
+    /// the time that it returned, and when bytes arrive on the connection.
     #[must_use]
     pub fn sockets(&self) -> Vec<BorrowedFd<'_>> {
         match &self.state {
-            Calling::Announced {
-                asked, own_name, ..
-            } => {
-                let name = own_name.iter().map(AsFd::as_fd);
-                name.chain(asked.iter().map(|at| at.socket.as_fd()))
+            State::Announced(announced) => {
+                let name = announced.own_name.iter().map(AsFd::as_fd);
+                let candidates = announced.candidates.iter();
+                name.chain(candidates.map(|candidate| candidate.socket.as_fd()))
                     .collect()
             }
-            Calling::Greeting(greeting) => greeting.socket().into_iter().collect(),
-            Calling::Done => Vec::new(),
+            State::Greeting(greeting) => greeting.socket().into_iter().collect(),
+            State::Done => Vec::new(),
         }
     }
 
-    /// Receives calls of processes that may have accepted the connection, a few at a time.
+    /// Adds processes that have called at this side's own name. Of too many, the oldest goes.
     //= SHM-078
-    fn receive_calls(
-        &self,
-        name: &OwnName,
-        asked: &mut Vec<Asked>,
-        tcp: impl AsFd,
-    ) -> io::Result<()> {
+    fn receive_calls(&self, announced: &mut Announced, tcp: impl AsFd) -> io::Result<()> {
+        let Some(name) = &announced.own_name else {
+            return Ok(());
+        };
+        let candidates = &mut announced.candidates;
         for (socket, uid) in name.receive(&self.kernel, ends(tcp)?)? {
-            if asked.iter().filter(|at| at.has_called).count() >= CALLS {
-                let oldest = asked.iter().position(|at| at.has_called);
-                oldest.map(|at| asked.remove(at));
+            let calls = candidates.iter().filter(|candidate| candidate.has_called);
+            if calls.count() >= MAX_CALLS {
+                let oldest = candidates.iter().position(|candidate| candidate.has_called);
+                oldest.map(|place| candidates.remove(place));
             }
-            asked.push(Asked {
+            candidates.push(Candidate {
                 socket,
                 uid,
                 has_called: true,
@@ -389,125 +393,177 @@ impl Call {
         Ok(())
     }
 
-    /// Whether a process claims that it accepted the connection, and the kernel confirms that.
-    fn accepted<R: Into<Reach>>(
+    /// Receives messages of the candidates. Returns the beginning of a channel with the one that has
+    /// accepted the connection. Candidates that send anything else, or close, are dropped.
+    fn receive_claims<R: Into<Reach>>(
         &mut self,
-        asked: &mut Vec<Asked>,
+        candidates: &mut Vec<Candidate>,
         tcp: impl AsFd,
         reach: impl Fn(&Peer) -> R,
         now: Instant,
     ) -> io::Result<Option<Greeting>> {
-        let mut at = 0;
-        while let Some(one) = asked.get(at) {
-            match one.socket.receive() {
-                Received::Nothing => at += 1,
-                Received::Message(
-                    Message::Mine {
-                        cookie,
-                        gid,
-                        joined,
-                    },
-                    None,
-                ) => {
-                    let Asked {
-                        socket,
-                        uid,
-                        has_called,
-                    } = asked.remove(at);
-                    let (near, far) = ends(&tcp)?;
-                    let end = self.kernel.end(far, near)?;
-                    //= SHM-009
-                    let Some(end) = end.filter(|end| end.cookie == cookie && end.held) else {
-                        continue;
-                    };
-                    //= SHM-006
-                    if has_called && !belongs(uid, end.uid) {
-                        continue;
-                    }
-                    let peer = Peer { gid, uid };
-                    //= SHM-013
-                    let reach = reach(&peer).into();
-                    // Without a channel, CLC declines.
-                    //= SHM-042
-                    let fresh = !(joined && reach.joined) && reach.may_greet;
-                    //= SHM-010
-                    let gid_of_own = self.gids.toward(uid);
-                    let go = Message::Go {
-                        fresh,
-                        gid: gid_of_own,
-                    };
-                    if socket.send(go, None).is_err() {
-                        continue;
-                    }
-                    // Another process may accept the next one.
-                    self.is_to_one &= !has_called;
-                    self.is_to_workers &= has_called;
-                    return Ok(Some(Greeting::begin(peer, fresh, socket, gid_of_own, now)));
-                }
-                Received::Message(..)
-                | Received::Stripped(_)
-                | Received::Malformed
-                | Received::End => {
-                    asked.remove(at);
+        let mut place = 0;
+        while let Some(candidate) = candidates.get(place) {
+            let received = candidate.socket.receive();
+            if matches!(received, Received::Nothing) {
+                place += 1;
+                continue;
+            }
+            let candidate = candidates.remove(place);
+            if let Received::Message(
+                Message::Mine {
+                    cookie,
+                    gid,
+                    joined,
+                },
+                None,
+            ) = received
+            {
+                let claim = Claim {
+                    cookie,
+                    gid,
+                    joined,
+                };
+                let greeting = self.answer_claim(candidate, claim, &tcp, &reach, now)?;
+                if greeting.is_some() {
+                    return Ok(greeting);
                 }
             }
         }
         Ok(None)
     }
 
-    /// Whether exactly one listener was there, which is marked, and the process that has answered
-    /// has called: it is one of those that may accept the next connection.
+    /// Sends GO to a candidate, and begins a channel with it. Returns `None` if the kernel does not
+    /// confirm that it has accepted the connection.
+    fn answer_claim<R: Into<Reach>>(
+        &mut self,
+        candidate: Candidate,
+        claim: Claim,
+        tcp: impl AsFd,
+        reach: impl Fn(&Peer) -> R,
+        now: Instant,
+    ) -> io::Result<Option<Greeting>> {
+        let Candidate {
+            socket,
+            uid,
+            has_called,
+        } = candidate;
+        let (near, far) = ends(&tcp)?;
+        let end = self.kernel.end(far, near)?;
+        //= SHM-009
+        let Some(end) = end.filter(|end| end.cookie == claim.cookie && end.held) else {
+            return Ok(None);
+        };
+        //= SHM-006
+        if has_called && !belongs(uid, end.uid) {
+            return Ok(None);
+        }
+        let peer = Peer {
+            gid: claim.gid,
+            uid,
+        };
+        //= SHM-013
+        let reach = reach(&peer).into();
+        // Without a channel, CLC declines.
+        //= SHM-042
+        let fresh = !(claim.joined && reach.joined) && reach.may_greet;
+        //= SHM-010
+        let gid = self.gids.toward(uid);
+        if socket.send(Message::Go { fresh, gid }, None).is_err() {
+            return Ok(None);
+        }
+        // A process that has called back may not be the one that accepts the next connection.
+        self.is_to_one &= !has_called;
+        self.is_to_workers &= has_called;
+        Ok(Some(Greeting::begin(peer, fresh, socket, gid, now)))
+    }
+
+    /// Decides whether to wait further for a claim, and asks the kernel about that, but not at every
+    /// call. Returns when to poll again, or `None` if no claim will come.
+    fn wait_for_claim(
+        &self,
+        announced: &mut Announced,
+        tcp: impl AsFd,
+        now: Instant,
+    ) -> io::Result<Option<Instant>> {
+        let may_come = announced.own_name.is_some() || !announced.candidates.is_empty();
+        let wait = announced.wait.unwrap_or(Wait::begin(now));
+        if let Some(next) = announced.next.filter(|next| now < *next) {
+            return Ok(may_come.then_some(next));
+        }
+        let (kernel, timeouts) = (&self.kernel, &self.timeouts);
+        let wait = continue_wait(kernel, timeouts, wait, tcp, self.is_shown, now)?;
+        if wait.is_none() || !may_come {
+            return Ok(None);
+        }
+        let until = now + announced.pause;
+        announced.wait = wait;
+        announced.pause = (announced.pause * 2).min(MAX_PAUSE);
+        announced.next = Some(until);
+        Ok(Some(until))
+    }
+
+    /// Whether the next connection to this address is accepted by one of several processes: exactly
+    /// one listener was there, which is marked, and the process that has answered has called back.
     #[must_use]
     pub fn is_to_workers(&self) -> bool {
         self.is_to_workers
     }
 
-    /// Whether exactly one listener was there, and the process that was called there has answered
-    /// if any has: it accepts the next connection, too.
+    /// Whether the next connection to this address is accepted by the same process: exactly one
+    /// listener was there, and the process that has answered, if any, was called there.
     #[must_use]
     pub fn is_to_one(&self) -> bool {
         self.is_to_one
     }
 }
 
-/// Asks the kernel where a connection is; `None` if no answer will come.
-fn ask(
+/// Asks the kernel for the state of a connection. Returns the wait so far, or `None` if no answer
+/// will come. `is_shown`: the kernel shows whether a process that has accepted it may still call.
+fn continue_wait(
     kernel: &Kernel,
     timeouts: &PairingTimeouts,
-    since: Since,
+    wait: Wait,
     tcp: impl AsFd,
     is_shown: bool,
     now: Instant,
-) -> io::Result<Option<Since>> {
+) -> io::Result<Option<Wait>> {
     let (near, far) = ends(&tcp)?;
     //= SHM-011
     let Some(end) = kernel.end(far, near)? else {
         return Ok(None);
     };
-    // A server that waits for a Proposal sends nothing before it.
+    // A process that pairs sends nothing before the client's Proposal.
     let mut byte = [0];
     let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
     if rustix::net::recv(&tcp, &mut byte[..], flags).is_ok() {
         return Ok(None);
     }
-    let waited = now - since.began;
-    if !end.held && end.established {
-        return Ok((waited < timeouts.accept).then_some(since));
+    let is_in_queue = !end.held && end.established;
+    if is_in_queue {
+        return Ok((now - wait.began < timeouts.accept).then_some(wait));
     }
-    let (settled, asked) = since.settled.unwrap_or((now, 0));
-    let graceful = match end.is_marked {
+    let GracePeriod { began, questions } = wait.grace.unwrap_or(GracePeriod {
+        began: now,
+        questions: 0,
+    });
+    let waited = now - began;
+    let may_come = match end.is_marked {
         //= SHM-077
-        true => now - settled < timeouts.accept.max(timeouts.grace),
-        false => (!is_shown || !end.held) && (now - settled < timeouts.grace || asked < QUESTIONS),
+        true => waited < timeouts.accept.max(timeouts.grace),
+        false => (!is_shown || !end.held) && (waited < timeouts.grace || questions < MIN_QUESTIONS),
     };
-    Ok(graceful.then_some(Since {
-        settled: Some((settled, asked + 1)),
-        ..since
+    Ok(may_come.then_some(Wait {
+        grace: Some(GracePeriod {
+            began,
+            questions: questions + 1,
+        }),
+        ..wait
     }))
 }
 
-impl Asked {
-    /// Calls a listener's process by the listener's name.
+impl Candidate {
+    /// Calls the process of a listener, by the listener's name. `None` if none answers to it.
     fn call(listener: &Listening) -> Option<Self> {
         let (socket, uid) = spare::call(listener.into()).ok()?;
         Some(Self {
@@ -518,7 +574,8 @@ impl Asked {
     }
 }
 
-/// Whether an address is one of this host's, and one that names a single socket.
+/// Whether connections to an address stay on this host. An address that several interfaces may
+/// have, such as a link-local one, does not count.
 pub(super) fn is_here(remote: SocketAddr) -> bool {
     let ip = remote.ip();
     let link_local = match remote {
@@ -528,7 +585,7 @@ pub(super) fn is_here(remote: SocketAddr) -> bool {
     if ip.is_unspecified() || ip.is_multicast() || link_local {
         return false;
     }
-    // Only addresses of this host can be bound to. That takes a socket, and no other host has an
-    // address of the loopback interface.
+    // Only an address of this host can be bound to. Loopback addresses need no socket to find that
+    // out.
     ip.is_loopback() || UdpSocket::bind((ip, 0)).is_ok()
 }

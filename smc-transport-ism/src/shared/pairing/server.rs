@@ -1,4 +1,11 @@
-//! The listener's side.
+//! Pairing, the accepting side: collects the announcements of clients at a listener's name, and
+//! claims an accepted connection towards the client that has announced it.
+//!
+//! ```text
+//!  Rendezvous ── take_calls: announcements ──► Callers (table of the stack)
+//!      └─ answer(accepted) ── claim ──► Answer: AwaitingGo ── GO ──► Greeting ──► Paired
+//!                                               └─ nothing in time ─► Plain
+//! ```
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,7 +15,7 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::net::SocketAddrAny;
 
-use super::call_back::{Called, Calling};
+use super::call_back::{CallOutcome, PendingCall};
 use super::callers::{Caller, Callers, MAX_CALLERS};
 use super::kernel::Kernel;
 use super::{
@@ -22,24 +29,25 @@ use crate::shared::gids::Gids;
 use crate::shared::message::Message;
 use crate::shared::socket::{Received, Socket};
 
-/// Calls taken in at a time, so that a driver's other sockets do not wait long.
+/// Most calls accepted at a time, so that a driver's other sockets do not wait long.
 const AT_ONCE: usize = 16;
-/// Longer than any wait: a time after which no clock has a number is no deadline.
+/// Longest wait. A longer one, added to the present, might be beyond what the clock can represent.
 pub(super) const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
-/// Calls that the kernel keeps until they are taken in.
+/// Calls that the kernel queues until they are accepted.
 const BACKLOG: i32 = 128;
 
-/// Where clients of one TCP listener announce themselves.
+/// Socket at the name of a TCP listener, where clients announce their connections.
 ///
-/// The name goes with the last descriptor: nothing is left when the process ends.
+/// The kernel frees the name with the last descriptor: nothing is left when the process ends.
 #[derive(Debug)]
 pub struct Rendezvous {
     socket: OwnedFd,
     gids: Gids,
-    /// Shared with other rendezvous, in which this one has a number.
+    /// Calls at all rendezvous of the stack.
     pub(super) callers: Callers,
+    /// Number of this rendezvous among them.
     number: u64,
-    /// The one that opened it.
+    /// The process that opened it.
     process: Process,
 }
 
@@ -79,10 +87,10 @@ impl Rendezvous {
         })
     }
 
-    /// Whether the client of an accepted connection may be one to pair with. Never
-    /// waits; with `None` the connection is plain TCP, at once and for good.
+    /// Claims an accepted connection, if its client has announced it, without waiting. Returns
+    /// `None` if not: the connection is plain TCP then.
     ///
-    /// `reach` is what the device knows of a peer, see
+    /// `reach` returns what the device knows of a peer, see
     /// [`Device::reach`](super::super::Device::reach).
     pub fn answer<R: Into<Reach>>(
         &mut self,
@@ -95,7 +103,7 @@ impl Rendezvous {
         if !self.process.is_current() {
             return None;
         }
-        // If it fails, the call of this client may be missing: the connection is plain TCP.
+        // If this fails, the client's call may be missing: the connection is plain TCP.
         let _ = self.accept_calls(MAX_CALLERS);
         {
             let mut callers = self.callers.lock();
@@ -108,7 +116,7 @@ impl Rendezvous {
         let (near, far) = ends(&accepted).ok()?;
         //= SHM-008
         let client = Kernel::open().ok()?.end(far, near).ok()??;
-        // Cookies are no secret: callers of other users may name this one as well.
+        // Cookies are no secret: processes of other users may have announced this one as well.
         //= SHM-006
         let caller = {
             let mut callers = self.callers.lock();
@@ -144,7 +152,7 @@ impl Rendezvous {
             .ok()?;
         let deadline = Instant::now() + timeouts.go.min(LONGEST);
         Some(Answer {
-            state: Answering::Asked(socket),
+            state: Answering::AwaitingGo(socket),
             gid: self.gids.toward(uid),
             peer,
             may_greet,
@@ -153,12 +161,13 @@ impl Rendezvous {
         })
     }
 
-    /// Takes in calls that have come, some of them at a time: the descriptor of [`AsFd`] stays
-    /// readable while there are more. Calls that are not taken in fill the kernel's queue, in
-    /// which one user keeps all others out.
+    /// Accepts calls, a few at a time. The descriptor of [`AsFd`] stays readable while there are
+    /// more. Calls that are not accepted fill the kernel's queue, in which a single user can keep
+    /// all others out.
     ///
     /// # Errors
-    /// The operating system's: all descriptors are in use, for one. The calls stay where they are.
+    /// Error of the operating system, for example that no descriptor is free. The calls stay in the
+    /// queue.
     pub fn take_calls(&mut self) -> io::Result<()> {
         //= SHM-015
         if !self.process.is_current() {
@@ -167,14 +176,14 @@ impl Rendezvous {
         self.accept_calls(AT_ONCE)
     }
 
-    /// Whether there are calls that were taken in.
+    /// Whether the table has calls at this rendezvous.
     #[must_use]
     pub fn has_calls(&self) -> bool {
         self.callers.lock().has(self.number)
     }
 
     fn accept_calls(&mut self, most: usize) -> io::Result<()> {
-        // Of what comes in all at once, closed calls are dropped once.
+        // Closed calls are dropped from a full table at most once in this loop.
         let mut swept = false;
         for _ in 0..most {
             let accept = || rustix::net::accept_with(&self.socket, Socket::FLAGS);
@@ -193,7 +202,7 @@ impl Rendezvous {
     }
 }
 
-/// Readable while there are calls to be taken in.
+/// Readable while there are calls to be accepted.
 impl AsFd for Rendezvous {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
@@ -204,7 +213,7 @@ impl Drop for Rendezvous {
     fn drop(&mut self) {
         let callers = match self.process.is_current() {
             true => Some(self.callers.lock()),
-            // A thread of the parent may have held the lock at the fork: the copies stay then.
+            // A thread of the parent may have held the lock at the fork: nothing is removed then.
             false => self.callers.try_lock(),
         };
         if let Some(mut callers) = callers {
@@ -214,7 +223,7 @@ impl Drop for Rendezvous {
     }
 }
 
-/// An accepted connection whose client has been asked to go on.
+/// Pairing of an accepted connection, by its server: the connection is claimed towards the client.
 #[derive(Debug)]
 pub struct Answer {
     pub(super) state: Answering,
@@ -222,7 +231,7 @@ pub struct Answer {
     pub(super) peer: Peer,
     /// Whether a channel may be made.
     pub(super) may_greet: bool,
-    /// Whether this side calls, and learns the peer's GID by GO.
+    /// Whether this side calls the client, and learns the client's GID from GO.
     pub(super) calls_back: bool,
     pub(super) deadline: Instant,
 }
@@ -230,41 +239,45 @@ pub struct Answer {
 #[derive(Debug)]
 pub(super) enum Answering {
     /// The client is to be called.
-    Calling(Box<Calling>),
-    Asked(Socket),
+    Calling(Box<PendingCall>),
+    /// The claim was sent.
+    AwaitingGo(Socket),
+    /// GO was received.
     Greeting(Greeting),
     Done,
 }
 
 impl Answer {
-    /// Goes on, without waiting.
+    /// Does what is possible without waiting.
     pub fn poll(&mut self, now: Instant) -> Progress {
         loop {
             match core::mem::replace(&mut self.state, Answering::Done) {
-                Answering::Calling(calling) => {
-                    let gids = calling.gids().clone();
-                    match calling.call(now) {
-                        Called::Yes(socket, uid) => self.has_called(socket, uid, &gids),
-                        Called::NotYet(calling) if now < self.deadline => {
-                            let until = calling.next().min(self.deadline);
-                            self.state = Answering::Calling(calling);
+                Answering::Calling(call) => {
+                    let gids = call.gids().clone();
+                    match call.attempt(now) {
+                        CallOutcome::Sent(socket, uid) => self.on_claim_sent(socket, uid, &gids),
+                        CallOutcome::Pending(call) if now < self.deadline => {
+                            let until = call.next().min(self.deadline);
+                            self.state = Answering::Calling(call);
                             return Progress::Pending { until };
                         }
-                        Called::NotYet(_) | Called::No => return Progress::Done(Outcome::Plain),
+                        CallOutcome::Pending(_) | CallOutcome::Refused => {
+                            return Progress::Done(Outcome::Plain);
+                        }
                     }
                 }
-                Answering::Asked(socket) => {
+                Answering::AwaitingGo(socket) => {
                     let mut received = socket.receive();
                     if matches!(received, Received::Nothing) {
                         if now < self.deadline {
-                            self.state = Answering::Asked(socket);
+                            self.state = Answering::AwaitingGo(socket);
                             return Progress::Pending {
                                 until: self.deadline,
                             };
                         }
                         //= SHM-012
-                        // What the client sent up to here counts; what it would send
-                        // later fails there, so both know the same.
+                        // A GO that was sent before this counts. Sending one later fails at the
+                        // client, so that both sides know the same.
                         if socket.refuse().is_ok() {
                             received = socket.receive();
                         }
@@ -291,17 +304,17 @@ impl Answer {
         }
     }
 
-    /// The client has named its device, which this side knew before unless it has called.
+    /// Notes the GID that GO names. A client that has announced its connection named it before.
     fn learn(&mut self, gid: Gid128) {
         if self.calls_back {
             self.peer.gid = gid;
         }
     }
 
-    /// Goes on until the end, waiting as long as that takes.
+    /// Polls until pairing has ended, and waits as long as that takes.
     ///
     /// # Errors
-    /// The operating system's.
+    /// Error of the operating system.
     pub fn finish(mut self) -> io::Result<Outcome> {
         loop {
             match self.poll(Instant::now()) {
@@ -311,18 +324,18 @@ impl Answer {
         }
     }
 
-    /// The client, as it called. Until it was called back, its GID is not known, and zero.
+    /// The client. Its GID is zero while it is not known: until GO, if this side has called it.
     #[must_use]
     pub fn peer(&self) -> Peer {
         self.peer
     }
 
-    /// Ends it now. If the client has sent GO already, both speak CLC, over whatever channel
-    /// there was before.
+    /// Ends pairing now. If the client has sent GO already, both ends speak CLC, over the channel that
+    /// they had before, if any.
     pub fn give_up(&mut self) -> Outcome {
         let left = match core::mem::replace(&mut self.state, Answering::Done) {
             //= SHM-012
-            Answering::Asked(socket) => {
+            Answering::AwaitingGo(socket) => {
                 let mut received = socket.receive();
                 if matches!(received, Received::Nothing) && socket.refuse().is_ok() {
                     received = socket.receive();
@@ -343,11 +356,11 @@ impl Answer {
         })
     }
 
-    /// What becomes readable when [`Self::poll`] can go on.
+    /// Sockets of which one becomes readable when [`Self::poll`] has something to do.
     #[must_use]
     pub fn sockets(&self) -> Vec<BorrowedFd<'_>> {
         match &self.state {
-            Answering::Asked(socket) => vec![socket.as_fd()],
+            Answering::AwaitingGo(socket) => vec![socket.as_fd()],
             Answering::Greeting(greeting) => greeting.socket().into_iter().collect(),
             Answering::Calling(_) | Answering::Done => Vec::new(),
         }
