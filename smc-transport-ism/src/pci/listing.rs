@@ -1,28 +1,31 @@
-//! ISM functions as the kernel lists them, without any right.
+//! Lists the ISM functions of this machine, from `/sys`. That needs no rights and opens no device.
 
 use std::io;
 use std::path::Path;
 
-/// The vendor and the device of ISM functions.
-const ISM: (&str, &str) = ("0x1014", "0x04ed");
+/// PCI vendor of ISM functions.
+const VENDOR: &str = "0x1014";
+/// PCI device of ISM functions.
+const DEVICE: &str = "0x04ed";
 
 /// An ISM function of this machine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Listed {
-    /// Its address on the bus.
+    /// PCI address, such as `0001:00:00.0`.
     pub address: String,
-    /// Its number as the machine's configuration has it.
+    /// Function ID of the machine's configuration, in hexadecimal digits behind `0x`.
     pub function: Option<String>,
-    /// The driver that has it: [`vfio`](super::vfio) takes one that `vfio-pci` has.
+    /// Driver that the function is bound to. [`vfio`](super::vfio) can open those of `vfio-pci`.
     pub driver: Option<String>,
-    /// The utility string of 64 bytes: the PNET IDs of its ports, in EBCDIC.
+    /// Utility string, 64 bytes: the PNET IDs of the ports, in EBCDIC.
     pub utility: Option<Vec<u8>>,
 }
 
-/// The functions below a root, by their addresses; `/sys` is the kernel's.
+/// The ISM functions below `root`, which is `/sys` on a running system, in the order of their
+/// addresses. Empty if there is no PCI bus.
 ///
 /// # Errors
-/// The system's, other than that there is no bus.
+/// Error of the operating system.
 pub fn list(root: &Path) -> io::Result<Vec<Listed>> {
     let entries = match std::fs::read_dir(root.join("bus/pci/devices")) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -31,22 +34,22 @@ pub fn list(root: &Path) -> io::Result<Vec<Listed>> {
     let mut all = Vec::new();
     for entry in entries {
         let entry = entry?;
-        let at = entry.path();
+        let folder = entry.path();
         let text = |name: &str| {
-            let text = std::fs::read_to_string(at.join(name)).ok()?;
+            let text = std::fs::read_to_string(folder.join(name)).ok()?;
             Some(text.trim().to_owned())
         };
-        let is = |name, expected| text(name).as_deref() == Some(expected);
-        if !is("vendor", ISM.0) || !is("device", ISM.1) {
+        let has = |name, expected| text(name).as_deref() == Some(expected);
+        if !has("vendor", VENDOR) || !has("device", DEVICE) {
             continue;
         }
-        let driver = std::fs::read_link(at.join("driver")).ok();
+        let driver = std::fs::read_link(folder.join("driver")).ok();
         let driver = driver.and_then(|to| Some(to.file_name()?.to_string_lossy().into_owned()));
         all.push(Listed {
             address: entry.file_name().to_string_lossy().into_owned(),
             function: text("function_id"),
             driver,
-            utility: std::fs::read(at.join("util_string")).ok(),
+            utility: std::fs::read(folder.join("util_string")).ok(),
         });
     }
     all.sort_by(|one, other| one.address.cmp(&other.address));

@@ -1,23 +1,24 @@
-//! DMBs of a peer to which connections have written that have ended, until the peer takes
-//! them back.
+//! Mappings of a peer's DMBs that are kept after the connection has ended, until the peer
+//! withdraws the DMB or ends itself.
 //!
 //! ```text
-//!   attached ── end, last message not seen ────► unread:   all of it stays readable
-//!            └─ end, last message seen ────────► finished: the head stays readable
-//!   finished ── named again by the peer ────────────► attached
-//!   unread, finished ── WITHDRAW, end of the peer ──► pages given back, unmapped
+//!   attached ── end, peer has not read everything ──► unread:   all pages stay
+//!            └─ end, peer has read everything ──────► finished: the page of the head stays
+//!   finished ── announced again by the peer ────────► attached
+//!   unread, finished ── WITHDRAW, end of the peer ──► pages freed, unmapped
 //! ```
 //!
-//! A peer of this process's own user uses a DMB again for its next connection, for a second or
-//! so. For that time its finished DMBs are kept however many there are, a few of them with all of
-//! their pages. Pages of a stranger's DMB are taken out by a thread of its own, at some time: it is
-//! not attached again.
+//! A mapping is kept for three reasons:
 //!
-//! Pages that this side touched first are charged to its memory cgroup as long as the peer
-//! keeps the file. Only this side's mapping can give them back, so it stays until then.
-//!
-//! A peer that is busy reads heads late, and one that ends many connections at once has many
-//! to read: each stays for [`TIME_TO_READ`] at least, and beyond that a few do.
+//! - The peer may not have read what this side has written. Of a finished DMB that is the CDC
+//!   message at the head. A busy peer reads late, so each head stays for [`TIME_TO_READ`] at
+//!   least; a few stay longer.
+//! - Pages that this side has touched first are charged to its memory cgroup as long as the peer
+//!   keeps the file. Only a mapping of this side can free them.
+//! - A peer of this process's own user uses a DMB again for its next connection. Its finished DMBs
+//!   are kept for [`WHOLE_FOR`], a few of them with all pages, so that attaching again costs
+//!   nothing. A DMB of a stranger, that is a user other than root and this process's own, is not
+//!   attached again: a thread frees its pages at some time.
 
 use std::collections::VecDeque;
 use std::ops::RangeFrom;
@@ -31,204 +32,210 @@ use crate::doorbell::Ring;
 use crate::memory::{Reaper, SharedRegion};
 use crate::slots::Key;
 
-/// Bytes of DMBs that a user other than root and this process's own may keep unread.
+/// Most bytes of unread DMBs of one stranger. It gets no further memory of this side beyond that.
 pub(super) const UNREAD_OF_A_STRANGER: usize = 16 << 20;
 
-/// What an unread DMB counts at least, as each is a mapping.
+/// Bytes that an unread DMB counts at least, since each one costs a mapping.
 const AT_LEAST: usize = 256 << 10;
 
-/// Heads of finished DMBs that are kept without a time limit for a peer of such a user.
+/// Heads of finished DMBs that are kept without a time limit for a peer of a stranger.
 pub(super) const FINISHED_OF_A_STRANGER: usize = 16;
 
-/// How long further heads are kept for such a peer, which is to read this side's last CDC
-/// message there: much longer than a peer takes that runs at all.
+/// How long further heads are kept for a peer of a stranger, which has to read the last CDC message
+/// there. Every peer that runs is much faster.
 pub(super) const TIME_TO_READ: Duration = Duration::from_secs(10);
 
-/// Heads of finished DMBs that are kept for all peers of one such user, at any time.
+/// Most heads of finished DMBs that are kept for all peers of one stranger together.
 pub(super) const FINISHED_OF_A_USER: usize = 1024;
 
-/// Heads of finished DMBs that are kept for a peer of root or of this process's own user longer
-/// than [`WHOLE_FOR`].
+/// Most heads of finished DMBs that are kept longer than [`WHOLE_FOR`], for a peer of root or of
+/// this process's own user.
 pub(super) const FINISHED: usize = 1024;
 
-/// How long a finished DMB is kept in any case, with all of its pages if few are, for the peer's
-/// next connection: longer than the peer's engine keeps it spare.
+/// How long a finished DMB of root or of this process's own user is kept in any case, for the
+/// peer's next connection. Longer than the peer's engine keeps the DMB for that.
 pub(super) const WHOLE_FOR: Duration = Duration::from_millis(1500);
 
-/// Bytes of the finished DMBs of one peer that keep all of their pages.
+/// Most bytes of the finished DMBs of one peer that keep all pages.
 pub(super) const WHOLE: usize = 8 << 20;
 
-/// A DMB that is mapped, under the name that its owner gave it, and where it is rung for.
+/// A mapped DMB of a peer.
 #[derive(Debug)]
 pub(super) struct Named {
+    /// Token by which its owner has announced it.
     pub(super) token: DmbToken,
     pub(super) region: Arc<SharedRegion>,
+    /// Doorbell that is rung for it.
     pub(super) ring: Ring,
 }
 
-/// A DMB of which nothing but the head is read.
+/// A finished DMB: its owner reads nothing more but perhaps the head.
 #[derive(Debug)]
 struct Finished {
     /// When its connection ended.
     since: Instant,
     dmb: Named,
-    /// All of its pages are there still.
+    /// Whether it has all pages still, not the head's alone.
     is_whole: bool,
 }
 
 impl Finished {
-    /// Gives all pages back but that of the head.
-    fn cut(&mut self) {
+    /// Frees all pages but the head's.
+    fn free_ring(&mut self) {
         if std::mem::take(&mut self.is_whole) {
             self.dmb.region.discard_ring();
         }
     }
 }
 
-/// The DMBs of one peer whose connections have ended.
+/// Kept DMBs of one peer. Dropping them frees their pages.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
     unread: Vec<Named>,
-    /// The oldest first.
+    /// The oldest first. Those with all pages are the newest.
     finished: VecDeque<Finished>,
 }
 
 impl Kept {
-    /// Takes a DMB that an attachment has let go of. With `finished` its owner reads nothing
-    /// more but the head. With `reusable` its owner may use it again.
+    /// Keeps a DMB that an attachment no longer uses. `finished`: its owner reads nothing more but
+    /// the head. `reusable`: its owner may announce it again.
     fn keep(&mut self, dmb: Named, finished: bool, reusable: bool, now: Instant) {
-        let is_it = |of: &Named| Arc::ptr_eq(&of.region, &dmb.region);
-        if self.unread.iter().any(is_it) {
+        let is_same_memory = |of: &Named| Arc::ptr_eq(&of.region, &dmb.region);
+        if self.unread.iter().any(is_same_memory) {
             return;
         }
         if !finished {
             self.unread.push(dmb);
             return;
         }
-        // Of several attachments the last decides.
+        // The memory is attached elsewhere, too: the last attachment keeps it.
         if Arc::strong_count(&dmb.region) > 1 {
             return;
         }
-        let since = now;
         self.finished.push_back(Finished {
-            since,
+            since: now,
             dmb,
             is_whole: true,
         });
         let most = if reusable { WHOLE } else { 0 };
-        self.cut_beyond(most);
+        self.limit_whole(most);
     }
 
-    /// Gives pages back of the oldest DMBs, until those that have all of theirs are no longer
-    /// than this together.
-    fn cut_beyond(&mut self, most: usize) {
+    /// Frees pages of the oldest DMBs, until those with all pages have at most `most` bytes.
+    fn limit_whole(&mut self, most: usize) {
         let whole = self.whole();
         let lengths = self.finished.range(whole.clone());
-        let mut bytes: usize = lengths.map(|at| at.dmb.region.len()).sum();
-        for at in self.finished.range_mut(whole) {
+        let mut bytes: usize = lengths.map(|finished| finished.dmb.region.len()).sum();
+        for finished in self.finished.range_mut(whole) {
             if bytes <= most {
                 return;
             }
-            bytes -= at.dmb.region.len();
-            at.cut();
+            bytes -= finished.dmb.region.len();
+            finished.free_ring();
         }
     }
 
-    /// The DMBs that have all of their pages: the newest, as the oldest are cut first.
+    /// Places of the finished DMBs that have all pages.
     fn whole(&self) -> RangeFrom<usize> {
         let newest_first = self.finished.iter().rev();
-        let count = newest_first.take_while(|at| at.is_whole).count();
+        let count = newest_first
+            .take_while(|finished| finished.is_whole)
+            .count();
         self.finished.len() - count..
     }
 
-    /// Gives pages back of DMBs that were not used again in time; when the next one is due.
-    fn cut_old(&mut self, now: Instant) -> Option<Instant> {
+    /// Frees pages of DMBs that were not announced again within [`WHOLE_FOR`]. Returns when the
+    /// next one is due.
+    fn expire_whole(&mut self, now: Instant) -> Option<Instant> {
         let whole = self.whole();
-        for at in self.finished.range_mut(whole) {
-            let until = at.since + WHOLE_FOR;
+        for finished in self.finished.range_mut(whole) {
+            let until = finished.since + WHOLE_FOR;
             if now < until {
                 return Some(until);
             }
-            at.cut();
+            finished.free_ring();
         }
         None
     }
 
-    /// Takes a finished DMB out that its owner has named again.
+    /// Takes out the newest finished DMB with this token, to attach it again.
     pub(super) fn take(&mut self, token: DmbToken) -> Option<Named> {
-        let mut newest_first = self.finished.iter().rev();
-        let behind = newest_first.position(|at| at.dmb.token == token)?;
-        let at = self.finished.len() - 1 - behind;
-        self.finished.remove(at).map(|at| at.dmb)
+        let place = self
+            .finished
+            .iter()
+            .rposition(|finished| finished.dmb.token == token)?;
+        self.finished.remove(place).map(|finished| finished.dmb)
     }
 
-    /// Length of a finished DMB that can be attached again, in bytes.
+    /// Length in bytes of the finished DMB that [`Self::take`] returns for a token, if it can be
+    /// attached again.
     pub(super) fn len_of(&self, token: DmbToken) -> Option<usize> {
         let mut newest_first = self.finished.iter().rev();
-        let found = newest_first.find(|at| at.dmb.token == token);
-        // The process may have been of another user when it mapped it.
-        let usable = found.filter(|at| !at.dmb.region.has_reaper());
-        usable.map(|at| at.dmb.region.len())
+        let found = newest_first.find(|finished| finished.dmb.token == token);
+        // A DMB that was mapped while this process had another user may be a stranger's.
+        let usable = found.filter(|finished| !finished.dmb.region.has_reaper());
+        usable.map(|finished| finished.dmb.region.len())
     }
 
-    /// Gives the head up that has been kept longest.
+    /// Frees the finished DMB that has been kept longest.
     fn drop_oldest(&mut self) {
         let oldest = self.finished.pop_front();
-        oldest.inspect(|at| at.dmb.region.discard());
+        oldest.inspect(|finished| finished.dmb.region.discard());
     }
 
-    /// Gives up what exceeds `most` heads and has been kept for a time; when more is to be
-    /// given up, if anything is.
+    /// Frees finished DMBs that have been kept for `time`, down to `most`, and pages of those that
+    /// were not used again. Returns when to call again, if anything will be due.
     fn expire(&mut self, most: usize, time: Duration, now: Instant) -> Option<Instant> {
-        let cut = self.cut_old(now);
+        let next_whole = self.expire_whole(now);
         while self.finished.len() > most {
-            let until = self.finished.front().map(|at| at.since + time);
+            let until = self.finished.front().map(|oldest| oldest.since + time);
             if until.is_some_and(|until| now < until) {
-                return until.into_iter().chain(cut).min();
+                return until.into_iter().chain(next_whole).min();
             }
             self.drop_oldest();
         }
-        cut
+        next_whole
     }
 
-    /// The peer took a DMB back.
+    /// Frees a DMB that the peer has withdrawn.
     pub(super) fn discard(&mut self, token: DmbToken) {
-        let is_it = |of: &Named| of.token == token;
-        for dmb in self.unread.extract_if(.., |at| is_it(at)) {
+        for dmb in self.unread.extract_if(.., |dmb| dmb.token == token) {
             dmb.region.discard();
         }
-        // Most often it is one of the first, which is removed at no cost.
-        while let Some(at) = self.finished.iter().position(|at| is_it(&at.dmb)) {
-            let removed = self.finished.remove(at);
-            removed.inspect(|at| at.dmb.region.discard());
+        // Peers withdraw the oldest first, most often: removing that moves no others.
+        let is_it = |finished: &Finished| finished.dmb.token == token;
+        while let Some(place) = self.finished.iter().position(is_it) {
+            let removed = self.finished.remove(place);
+            removed.inspect(|finished| finished.dmb.region.discard());
         }
     }
 
-    /// DMBs of which the head is kept.
+    /// Number of finished DMBs.
     #[cfg(test)]
     pub(super) fn finished(&self) -> usize {
         self.finished.len()
     }
 
-    /// What the unread DMBs count.
+    /// Bytes that the unread DMBs count.
     pub(super) fn unread(&self) -> usize {
-        let counts = self.unread.iter().map(|at| at.region.len().max(AT_LEAST));
+        let counts = self.unread.iter().map(|dmb| dmb.region.len().max(AT_LEAST));
         counts.sum()
     }
 }
 
-/// The peer has gone. Another process may have got its files.
 //= SHM-051
 impl Drop for Kept {
     fn drop(&mut self) {
-        let finished = self.finished.iter().map(|at| &at.dmb);
+        // The peer has gone, but another process may still have its files, and their charge.
+        let finished = self.finished.iter().map(|finished| &finished.dmb);
         let all = self.unread.iter().chain(finished);
         all.for_each(|dmb| dmb.region.discard());
     }
 }
 
 impl Device {
-    /// Keeps a DMB that was attached over a channel, as long as that lasts.
+    /// Keeps a DMB that was attached over a channel until the peer withdraws it, or the channel
+    /// ends. `finished`: the peer reads nothing more of it but the head.
     //= SHM-051
     pub(super) fn keep(&mut self, key: Key, dmb: Named, finished: bool) {
         let now = Instant::now();
@@ -242,7 +249,8 @@ impl Device {
         }
     }
 
-    /// Gives heads up that a peer has had the time to read.
+    /// Frees finished DMBs that a peer has had the time to read or use again, and sets the alarm for
+    /// the next ones.
     //= SHM-051
     pub(super) fn expire_finished(&mut self, key: Key, now: Instant) {
         let Some(channel) = self.channels.at_mut(key) else {
@@ -258,12 +266,13 @@ impl Device {
         }
     }
 
-    /// Gives up what exceeds the heads that are kept for one user: of the channel that has
-    /// most, the oldest.
+    /// Frees the oldest finished DMB of the channel with the most, if a user has more than
+    /// [`FINISHED_OF_A_USER`] over all channels.
     //= SHM-051
     fn limit_finished(&mut self, uid: u32) {
-        let of_user = self.channels.iter().filter(|(_, at)| at.uid == uid);
-        let counts = of_user.map(|(key, at)| (at.kept.finished.len(), key));
+        let channels = self.channels.iter();
+        let of_user = channels.filter(|(_, channel)| channel.uid == uid);
+        let counts = of_user.map(|(key, channel)| (channel.kept.finished.len(), key));
         let counts: Vec<_> = counts.collect();
         if counts.iter().map(|(count, _)| count).sum::<usize>() <= FINISHED_OF_A_USER {
             return;
@@ -275,11 +284,11 @@ impl Device {
         }
     }
 
-    /// What gives pages of files back that a channel's peer has, if its user is neither root
-    /// nor this process's own.
+    /// The thread that frees pages of a peer's files, if the peer is a stranger's. Freeing could
+    /// block this thread as long as the stranger wants.
     ///
     /// # Errors
-    /// [`IsmError::Exhausted`] if that is held up, as such a user can bring about.
+    /// [`IsmError::Exhausted`] if that thread is blocked.
     //= SHM-056
     pub(super) fn reaper_toward(&self, channel: Key) -> Result<Option<Reaper>, IsmError> {
         let uid = self.channels.at(channel).map(|channel| channel.uid);
@@ -293,11 +302,12 @@ impl Device {
         Ok(Some(reaper))
     }
 
-    /// Whether the user of a channel's peer may have further memory of this side's: what it
-    /// keeps of connections that have ended is charged to this process.
+    /// Checks that a channel's peer may have further memory of this side. What it keeps unread of
+    /// ended connections is charged to this process.
     ///
     /// # Errors
-    /// [`IsmError::Exhausted`].
+    /// [`IsmError::Exhausted`] if the peer's user is a stranger with too much unread memory, or
+    /// whose pages cannot be freed at the moment.
     //= SHM-053
     pub(super) fn check_unread(&self, channel: Key) -> Result<(), IsmError> {
         let stranger = self.channels.at(channel).map(|channel| channel.uid);
@@ -307,8 +317,9 @@ impl Device {
         if self.reapers.of(uid).is_behind() {
             return Err(IsmError::Exhausted);
         }
-        let of_user = self.channels.iter().filter(|(_, at)| at.uid == uid);
-        let unread = |of: (Key, &Channel)| of.1.kept.unread();
+        let channels = self.channels.iter();
+        let of_user = channels.filter(|(_, channel)| channel.uid == uid);
+        let unread = |(_, channel): (Key, &Channel)| channel.kept.unread();
         if of_user.map(unread).sum::<usize>() >= UNREAD_OF_A_STRANGER {
             return Err(IsmError::Exhausted);
         }

@@ -1,4 +1,4 @@
-//! Messages on their way to a peer: sent at once, or queued while its socket has no room.
+//! Queue of messages to a peer, which are sent as far as its socket has room.
 //!
 //! ```text
 //!   push ──► queue ── flush ──► socket
@@ -9,8 +9,11 @@
 //!                       └─ anything else ────► Broken: the peer takes no more
 //! ```
 //!
-//! One flush may send offers of many DMBs. Each outcome is kept until the device takes it,
-//! whichever call flushed and whether or not the flush failed later.
+//! One flush may send offers of many DMBs. The outcome of each one is kept until the device takes it
+//! ([`Outbox::take_outcomes`]), even if the flush fails behind it.
+//!
+//! A channel has one outbox. The device pushes and flushes, flushes again when the socket is writable,
+//! and calls [`Outbox::handle_timeout`] at the time of [`Outbox::timeout`].
 
 use std::collections::VecDeque;
 use std::io;
@@ -26,35 +29,35 @@ use crate::device::IsmError;
 use crate::memory::system;
 use crate::slots::Key;
 
-/// Messages that may wait for room in the socket before further ones are refused.
+/// Most messages in the queue before further ones are refused.
 const BACKLOG: usize = 64;
 
-/// How long a peer may leave its socket full before the offers that wait for room fail.
+/// How long the peer may read nothing from a full socket before the offers in the queue fail.
 pub(super) const STALLED: Duration = Duration::from_secs(5);
 
-/// Pause before a message is sent again for which the kernel had no memory.
+/// Pause before a withdrawal is sent again for which the kernel had no memory.
 const RETRY: Duration = Duration::from_millis(100);
 
-/// A message that waits for room.
+/// A message in the queue.
 #[derive(Debug)]
-struct Waiting {
+struct Queued {
     message: Message,
-    freight: Freight,
+    attachment: Attachment,
 }
 
-/// What a message has with it.
+/// Descriptor that is sent with a message.
 #[derive(Debug)]
-enum Freight {
+enum Attachment {
     None,
-    /// The DMB it offers.
+    /// The memory of the DMB that the message offers.
     Offer(Key, OwnedFd),
     /// A further page of doorbells.
     Page(OwnedFd),
-    /// What the peer does without if it cannot be sent.
+    /// A file that the peer can do without.
     File(OwnedFd),
 }
 
-impl Freight {
+impl Attachment {
     fn descriptor(&self) -> Option<&OwnedFd> {
         match self {
             Self::None => None,
@@ -62,6 +65,7 @@ impl Freight {
         }
     }
 
+    /// The DMB that is offered.
     fn dmb(&self) -> Option<Key> {
         match self {
             Self::Offer(dmb, _) => Some(*dmb),
@@ -74,22 +78,23 @@ impl Freight {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Open,
-    /// The peer has read nothing since then.
+    /// The socket has no room, and the peer has read nothing since then.
     Full {
         since: Instant,
     },
-    /// The kernel had no memory for a message that must not be lost.
+    /// The kernel had no memory for a withdrawal, which is sent again then.
     Starved {
         until: Instant,
     },
-    /// The peer takes no messages any more.
+    /// Sending has failed for good.
     Broken,
 }
 
-/// The queue of messages to one peer.
+/// Queue of messages to one peer.
 #[derive(Debug)]
 pub(super) struct Outbox {
-    waiting: VecDeque<Waiting>,
+    queue: VecDeque<Queued>,
+    /// Outcomes of offers that the device has not taken yet.
     outcomes: Vec<(Key, Result<(), IsmError>)>,
     state: State,
     /// Descriptors that were sent and that the peer may not have received yet.
@@ -102,10 +107,10 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
-    /// A queue behind the first message, which has a descriptor and was sent.
+    /// An empty queue. The first message of the channel, which has a descriptor, was sent already.
     pub(super) fn new() -> Self {
         Self {
-            waiting: VecDeque::new(),
+            queue: VecDeque::new(),
             outcomes: Vec::new(),
             state: State::Open,
             unread: 1,
@@ -114,11 +119,11 @@ impl Outbox {
         }
     }
 
-    /// Whether one more message can be queued.
+    /// Checks that one more message can be queued.
     ///
     /// # Errors
-    /// [`IsmError::Busy`] if too many wait, [`IsmError::Unreachable`] if the peer has not
-    /// read for [`STALLED`] or takes no more.
+    /// [`IsmError::Busy`] if too many are queued, [`IsmError::Unreachable`] if the peer has not
+    /// read for [`STALLED`], or sending has failed for good.
     //= SHM-028
     pub(super) fn check_room(&self, now: Instant) -> Result<(), IsmError> {
         match self.state {
@@ -126,36 +131,40 @@ impl Outbox {
             State::Full { since } if now.duration_since(since) >= STALLED => {
                 Err(IsmError::Unreachable)
             }
-            _ if self.waiting.len() >= BACKLOG => Err(IsmError::Busy),
+            _ if self.queue.len() >= BACKLOG => Err(IsmError::Busy),
             _ => Ok(()),
         }
     }
 
-    /// Queues a message; [`Self::flush`] sends it.
+    /// Queues a message, perhaps the offer of a DMB. [`Self::flush`] sends it.
     pub(super) fn push(&mut self, message: Message, offer: Option<(Key, OwnedFd)>) {
-        let freight = offer.map_or(Freight::None, |(dmb, fd)| Freight::Offer(dmb, fd));
-        self.waiting.push_back(Waiting { message, freight });
-    }
-
-    /// Queues a further page of doorbells; [`Self::flush`] sends it.
-    pub(super) fn push_page(&mut self, (at, rung): (u32, bool), fd: OwnedFd) {
-        self.waiting.push_back(Waiting {
-            message: Message::Page { at, rung },
-            freight: Freight::Page(fd),
+        let attachment = offer.map_or(Attachment::None, |(dmb, fd)| Attachment::Offer(dmb, fd));
+        self.queue.push_back(Queued {
+            message,
+            attachment,
         });
     }
 
-    /// Queues a message with a file that the peer can do without; [`Self::flush`] sends it.
-    pub(super) fn push_file(&mut self, message: Message, fd: OwnedFd) {
-        let freight = Freight::File(fd);
-        self.waiting.push_back(Waiting { message, freight });
+    /// Queues a further page of doorbells. [`Self::flush`] sends it.
+    pub(super) fn push_page(&mut self, (at, rung): (u32, bool), fd: OwnedFd) {
+        self.queue.push_back(Queued {
+            message: Message::Page { at, rung },
+            attachment: Attachment::Page(fd),
+        });
     }
 
-    /// Whether a page of doorbells waits. The next one is to come behind it, and only if it was
-    /// sent.
+    /// Queues a message with a file that the peer can do without. [`Self::flush`] sends it.
+    pub(super) fn push_file(&mut self, message: Message, fd: OwnedFd) {
+        self.queue.push_back(Queued {
+            message,
+            attachment: Attachment::File(fd),
+        });
+    }
+
+    /// Whether a page of doorbells is queued. A further page may be pushed only when it was sent.
     pub(super) fn has_page(&self) -> bool {
-        let is_page = |at: &Waiting| matches!(at.freight, Freight::Page(_));
-        self.waiting.iter().any(is_page)
+        let is_page = |queued: &Queued| matches!(queued.attachment, Attachment::Page(_));
+        self.queue.iter().any(is_page)
     }
 
     /// Whether a page of doorbells could not be sent since the last call.
@@ -163,23 +172,23 @@ impl Outbox {
         std::mem::take(&mut self.lost_page)
     }
 
-    /// Takes the offer of a DMB back if it was not sent yet; whether that was so. No
-    /// outcome of the DMB is reported later.
+    /// Removes the offer of a DMB from the queue, and its outcome. Returns whether it was queued,
+    /// that is, not sent yet.
     pub(super) fn cancel(&mut self, dmb: Key) -> bool {
         self.outcomes.retain(|(of, _)| *of != dmb);
-        let before = self.waiting.len();
-        let is_its = |at: &Waiting| at.freight.dmb() == Some(dmb);
-        self.waiting.retain(|at| !is_its(at));
-        self.waiting.len() != before
+        let before = self.queue.len();
+        self.queue
+            .retain(|queued| queued.attachment.dmb() != Some(dmb));
+        self.queue.len() != before
     }
 
-    /// Sends what waits, as far as there is room.
+    /// Sends messages of the queue, as far as the socket has room.
     pub(super) fn flush(&mut self, socket: &Socket) {
         if self.is_broken() {
             return self.fail_offers(IsmError::Unreachable);
         }
-        while let Some(front) = self.waiting.front() {
-            let fd = front.freight.descriptor().map(AsFd::as_fd);
+        while let Some(front) = self.queue.front() {
+            let fd = front.attachment.descriptor().map(AsFd::as_fd);
             match socket.send(front.message, fd) {
                 Ok(()) => {
                     self.state = State::Open;
@@ -194,11 +203,11 @@ impl Outbox {
                     }
                     return;
                 }
-                Err(error) if !is_own_want(&error) => {
+                Err(error) if !is_local_shortage(&error) => {
                     (self.state, self.broke) = (State::Broken, true);
                     return self.fail_offers(IsmError::Unreachable);
                 }
-                // A withdrawal must not be lost: the peer would write on.
+                // A withdrawal must not be lost: the peer would go on writing to the DMB.
                 Err(_) if matches!(front.message, Message::Withdraw { .. }) => {
                     let until = Instant::now() + RETRY;
                     self.state = State::Starved { until };
@@ -210,46 +219,49 @@ impl Outbox {
         self.state = State::Open;
     }
 
+    /// Removes the first message, which was sent or failed.
     fn finish_front(&mut self, outcome: Result<(), IsmError>) {
-        match self.waiting.pop_front().map(|at| at.freight) {
-            Some(Freight::Offer(dmb, _)) => self.outcomes.push((dmb, outcome)),
-            Some(Freight::Page(_)) => self.lost_page |= outcome.is_err(),
-            Some(Freight::None | Freight::File(_)) | None => {}
+        match self.queue.pop_front().map(|front| front.attachment) {
+            Some(Attachment::Offer(dmb, _)) => self.outcomes.push((dmb, outcome)),
+            Some(Attachment::Page(_)) => self.lost_page |= outcome.is_err(),
+            Some(Attachment::None | Attachment::File(_)) | None => {}
         }
     }
 
-    /// The DMBs whose offers were sent, or failed, and were not taken yet.
+    /// Outcomes of the offers that were sent or failed since the last call.
     pub(super) fn take_outcomes(&mut self) -> Vec<(Key, Result<(), IsmError>)> {
         std::mem::take(&mut self.outcomes)
     }
 
-    /// Whether messages wait until the socket is writable.
+    /// Whether the queue waits for room in the socket.
     pub(super) fn is_full(&self) -> bool {
         matches!(self.state, State::Full { .. })
     }
 
-    /// Whether the peer takes no messages any more.
+    /// Whether sending has failed for good.
     pub(super) fn is_broken(&self) -> bool {
         self.state == State::Broken
     }
 
-    /// Whether the peer has ceased to take messages since the last call.
+    /// Whether sending has failed for good since the last call.
     pub(super) fn take_breakage(&mut self) -> bool {
         std::mem::take(&mut self.broke)
     }
 
-    /// Messages with a descriptor that wait for room.
+    /// Number of descriptors in the queue.
     pub(super) fn descriptors(&self) -> usize {
-        let with_one = |at: &&Waiting| at.freight.descriptor().is_some();
-        self.waiting.iter().filter(with_one).count()
+        let has_one = |queued: &&Queued| queued.attachment.descriptor().is_some();
+        self.queue.iter().filter(has_one).count()
     }
 
-    /// Descriptors that wait, and that the peer may not have received yet: at most so many.
+    /// Upper bound of the descriptors that the peer has not received yet: those in the queue, and those
+    /// sent since [`Self::count_unread`] has last asked the kernel.
     pub(super) fn in_flight(&self) -> usize {
         self.unread + self.descriptors()
     }
 
-    /// Asks the kernel what the peer has received; how many descriptors it may not have.
+    /// Asks the kernel what the peer has received. Returns an upper bound of the descriptors that
+    /// were sent and that it has not received.
     pub(super) fn count_unread(&mut self, socket: &Socket) -> usize {
         if self.unread > 0 {
             self.unread = self.unread.min(socket.unread());
@@ -257,7 +269,7 @@ impl Outbox {
         self.unread
     }
 
-    /// When to call [`Self::handle_timeout`], if time alone may change something.
+    /// When to call [`Self::handle_timeout`], if ever.
     pub(super) fn timeout(&self) -> Option<Instant> {
         match self.state {
             State::Full { since } if self.descriptors() > 0 => Some(since + STALLED),
@@ -266,7 +278,7 @@ impl Outbox {
         }
     }
 
-    /// Fails the offers that have waited too long, and retries what had no memory.
+    /// Fails offers that were queued too long, and sends a withdrawal again.
     pub(super) fn handle_timeout(&mut self, socket: &Socket, now: Instant) {
         match self.state {
             State::Full { since } if now.duration_since(since) >= STALLED => {
@@ -277,18 +289,20 @@ impl Outbox {
         }
     }
 
-    /// Fails all offers that wait, and drops a page that waits.
+    /// Fails all offers in the queue, and drops every other message with a descriptor.
     pub(super) fn fail_offers(&mut self, error: IsmError) {
         self.lost_page |= self.has_page();
-        let offers = self.waiting.iter().filter_map(|at| at.freight.dmb());
+        let offers = self.queue.iter();
+        let offers = offers.filter_map(|queued| queued.attachment.dmb());
         self.outcomes.extend(offers.map(|dmb| (dmb, Err(error))));
-        self.waiting.retain(|at| at.freight.descriptor().is_none());
+        self.queue
+            .retain(|queued| queued.attachment.descriptor().is_none());
     }
 }
 
-/// Whether sending failed for want of resources at this side: the channel is as good as
-/// before.
-fn is_own_want(error: &io::Error) -> bool {
+/// Whether sending failed because this process or the kernel lacks resources. The channel still
+/// works then.
+fn is_local_shortage(error: &io::Error) -> bool {
     let is_in_flight = error.raw_os_error() == Some(Errno::TOOMANYREFS.raw_os_error());
     is_in_flight || descriptors::is_short_of_room(error)
 }

@@ -1,5 +1,5 @@
-//! Ring suppression: a device whose owner polls the heads of its DMBs, so that peers need not
-//! ring for them.
+//! Ring suppression: peers do not ring doorbells for a device's DMBs while its threads poll the
+//! heads of the DMBs anyway.
 //!
 //! ```text
 //!          suppress_rings                     restore_rings, park
@@ -8,20 +8,21 @@
 //!                          one DMB polls its head                   once
 //! ```
 //!
-//! Rings of all connections of a channel change the same words. Threads with a connection each
-//! would take those words from each other with every message.
+//! That is faster where many threads have a connection each: rings of all connections of a channel
+//! change the same words of shared memory, so that with every message a processor would take the
+//! words' cache line from another one.
 
 use super::device::Device;
 
-/// Most DMBs of a device that suppresses rings: all are polled each time it restores them.
+/// Most DMBs of a device that suppresses rings. All are polled when rings are restored.
 pub(super) const MOST_POLLED: usize = 64;
 
 impl Device {
-    /// Asks the peers not to ring for DMBs, unless the device is parked or has more than 64
-    /// DMBs. Parking ends that; then what was written meanwhile is reported.
+    /// Suppresses rings for DMBs, until [`Self::restore_rings`] or until the device is parked. Does
+    /// nothing if the device is parked, or has more than 64 DMBs.
     ///
-    /// The caller sees to it that each thread that waits for a DMB polls its head
-    /// ([`IsmDevice::poll_head`](crate::device::IsmDevice::poll_head)), or parks the device.
+    /// Each thread that waits for a DMB has to poll its head meanwhile
+    /// ([`IsmDevice::poll_head`](crate::device::IsmDevice::poll_head)), or to park the device.
     //= SHM-075
     #[inline]
     pub fn suppress_rings(&mut self) {
@@ -33,13 +34,13 @@ impl Device {
         }
     }
 
-    /// Whether the peers were asked not to ring for DMBs.
+    /// Whether rings for DMBs are suppressed.
     #[must_use]
     pub fn suppresses_rings(&self) -> bool {
         self.suppresses_rings
     }
 
-    /// Asks the peers to ring for DMBs again, and reports what was written meanwhile.
+    /// Ends ring suppression, and reports the DMBs that were written to meanwhile.
     //= SHM-075
     pub fn restore_rings(&mut self) {
         if std::mem::take(&mut self.suppresses_rings) {
@@ -49,7 +50,8 @@ impl Device {
         }
     }
 
-    /// Queues a report for each DMB whose head has changed since it was last reported or polled.
+    /// Queues a signal report for each DMB whose head has changed since it was last reported or
+    /// polled.
     pub fn poll_heads(&mut self) {
         let changed = self.dmbs.iter().filter(|(_, own)| own.has_news());
         let changed: Vec<_> = changed.map(|(key, _)| key).collect();
