@@ -1,8 +1,9 @@
-//! What peers, links and callers can do wrong.
+//! Faults of a connection: conditions that end it ([`FatalCause`]), violations by the peer
+//! ([`PeerMisbehaved`]) and calls that its state does not allow ([`ApiMisuse`]).
 
 use core::fmt;
 
-/// A condition on this side, or of the links, that ends a connection (ABORT-015).
+/// Condition of this side, of the links or of TCP that ends a connection abnormally (ABORT-015).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum FatalCause {
@@ -11,8 +12,8 @@ pub enum FatalCause {
     /// There are links to the peer, but none on which its RMB can be written and the
     /// local send buffer is registered.
     MemoryOutOfReach,
-    /// The peer gave its RMB element to another connection while we believed this
-    /// one to hold it (RFC 7609 4.4.2).
+    /// The peer has given its RMB element to another connection while this one still used it
+    /// (RFC 7609 4.4.2).
     RmbeConflict,
     /// The eye catcher of the local RMB element was overwritten.
     EyeCatcherDamaged,
@@ -25,45 +26,46 @@ pub enum FatalCause {
 }
 
 impl FatalCause {
-    /// Whether the peer can still be notified.
+    /// Whether a CDC message with the flag of an abnormal close can still reach the peer.
     #[must_use]
     pub const fn can_notify_peer(self) -> bool {
         !matches!(self, Self::LinkLost | Self::RmbeConflict)
     }
 }
 
-/// A CDC message with legal bytes that cannot be true.
+/// A well-formed CDC message that contradicts the state of its connection. Each one aborts the
+/// connection.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum PeerMisbehaved {
-    /// The producer cursor's count is not in our ring (CDC-015).
+    /// The producer cursor's count is not in this side's ring (CDC-015).
     ProducerOutsideRing,
-    /// The producer cursor is beyond the space we granted (CDC-014).
+    /// The producer cursor is beyond the space that this side has granted (CDC-014).
     ProducerBeyondWindow,
     /// The producer cursor is more than one ring before its predecessor.
     ProducerFarBack,
     /// The consumer cursor's count is not in the peer's ring (CDC-015).
     ConsumerOutsideRing,
-    /// The consumer cursor is beyond what we published (CDC-027).
+    /// The consumer cursor is beyond what this side has published (CDC-027).
     ConsumerBeyondPublished,
     /// The consumer cursor is more than one ring before its predecessor.
     ConsumerFarBack,
-    /// The head of the DMB is no CDC message.
+    /// The head of the DMB is not a CDC message.
     ForeignHead,
 }
 
-/// A call that the state of the connection does not allow. Nothing changed.
+/// Error of a call that the state of the connection does not allow. The call has changed nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum ApiMisuse {
-    /// More bytes committed than there is space.
+    /// More bytes were committed than the send buffer has space for.
     BeyondSpace {
-        /// Bytes there are.
+        /// Bytes of free space.
         space: u32,
     },
-    /// More bytes consumed than are readable.
+    /// More bytes were consumed than are readable.
     BeyondReadable {
-        /// Bytes there are.
+        /// Readable bytes.
         readable: u32,
     },
     /// The sending direction is shut down, or the peer has closed.
@@ -72,7 +74,7 @@ pub enum ApiMisuse {
     Closed,
     /// The connection was reset (ABORT-004).
     Reset,
-    /// There is no urgent byte to take.
+    /// No urgent byte is present.
     NoUrgent,
 }
 
@@ -114,7 +116,7 @@ impl fmt::Display for ApiMisuse {
             Self::SendClosed => f.write_str("sending is shut down"),
             Self::Closed => f.write_str("connection closed"),
             Self::Reset => f.write_str("connection reset"),
-            Self::NoUrgent => f.write_str("no urgent octet"),
+            Self::NoUrgent => f.write_str("no urgent byte"),
         }
     }
 }

@@ -1,12 +1,13 @@
-//! A change of link at every place of small rings, after every number of
-//! arrivals and completions.
+//! Failover at every position of small rings: two writes, of which some messages have arrived and
+//! some have completed when the link fails. No byte may be lost or come twice, and the connection
+//! has to close in order afterwards.
 
 use super::harness::Pair;
 use crate::connection::*;
 
-/// What goes on besides two writes.
+/// What happens beside the two writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Also {
+enum Beside {
     Nothing,
     /// The second write is urgent.
     Urgent,
@@ -19,34 +20,35 @@ enum Also {
     Abort,
 }
 
-const ALSO: [Also; 7] = [
-    Also::Nothing,
-    Also::Urgent,
-    Also::Reading,
-    Also::BothWays,
-    Also::ShutdownWrite,
-    Also::Close,
-    Also::Abort,
+const BESIDE: [Beside; 7] = [
+    Beside::Nothing,
+    Beside::Urgent,
+    Beside::Reading,
+    Beside::BothWays,
+    Beside::ShutdownWrite,
+    Beside::Close,
+    Beside::Abort,
 ];
 
 #[derive(Clone, Copy, Debug)]
 struct Case {
     /// Receive ring and send buffer.
     rings: (u32, u32),
-    /// Bytes that went before.
+    /// Bytes that were sent and read before, one by one: where the rings stand.
     offset: u32,
     writes: (u32, u32),
-    also: Also,
-    /// Messages that arrived, CDC messages completed.
+    beside: Beside,
+    /// CDC messages of side 0 that arrived before the failure.
     arrived: usize,
+    /// CDC messages of side 0 that completed before the failure.
     completed: usize,
-    /// 0, 1 or 2 for both.
+    /// Side that notices the failure and changes the link; 2 for both.
     side: usize,
 }
 
 impl Pair {
-    /// Reads everything, whatever the order of writes and updates.
-    fn exhaust(&mut self) {
+    /// Lets messages arrive and applications read until nothing is left.
+    fn run_and_read_all(&mut self) {
         for _ in 0..64 {
             self.run();
             let n = self.recv(0, 64) + self.recv(1, 64);
@@ -61,7 +63,7 @@ impl Pair {
 }
 
 impl Case {
-    /// Up to the failure: whether so many arrivals and completions were possible.
+    /// The pair just before the failure. `None` if there were not so many arrivals or completions.
     fn until_failure(&self) -> Option<Pair> {
         let ring = Ring::new(0, self.rings.0).expect("a ring");
         let mut pair = Pair::new(ring, ring, self.rings.1);
@@ -73,27 +75,30 @@ impl Case {
         }
         pair.send(0, self.writes.0, false);
         pair.poll(0);
-        match self.also {
-            Also::Reading => {
+        match self.beside {
+            Beside::Reading => {
                 while pair.deliver(0) {}
                 pair.recv(1, 64);
                 pair.poll(1);
             }
-            Also::BothWays => {
+            Beside::BothWays => {
                 pair.send(1, self.writes.1, false);
                 pair.poll(1);
             }
             _ => {}
         }
-        pair.send(0, self.writes.1, self.also == Also::Urgent);
+        pair.send(0, self.writes.1, self.beside == Beside::Urgent);
         pair.poll(0);
-        match self.also {
-            Also::ShutdownWrite => pair.shutdown(0, Shutdown::Write),
-            Also::Close => pair.shutdown(0, Shutdown::Both),
-            Also::Abort => pair.abort(0),
+        match self.beside {
+            Beside::ShutdownWrite => pair.shutdown(0, Shutdown::Write),
+            Beside::Close => pair.shutdown(0, Shutdown::Both),
+            Beside::Abort => pair.abort(0),
             _ => {}
         }
-        if matches!(self.also, Also::ShutdownWrite | Also::Close | Also::Abort) {
+        if matches!(
+            self.beside,
+            Beside::ShutdownWrite | Beside::Close | Beside::Abort
+        ) {
             pair.poll(0);
         }
         for _ in 0..self.arrived {
@@ -112,19 +117,19 @@ impl Case {
         Some(pair)
     }
 
-    /// The failure and what follows.
+    /// Changes the link, and checks the bytes and the close that follow.
     fn conclude(&self, mut pair: Pair) {
         for side in 0..2 {
             if self.side == side || self.side == 2 {
                 pair.change_link(side);
             }
         }
-        if self.also == Also::Abort {
+        if self.beside == Beside::Abort {
             pair.run();
             assert_eq!(pair.states(), [CloseState::Closed; 2]);
             return;
         }
-        pair.exhaust();
+        pair.run_and_read_all();
         for (from, to) in [(0, 1), (1, 0)] {
             assert_eq!(pair.sides[to].read, pair.sides[from].committed, "bytes");
         }
@@ -143,10 +148,10 @@ impl Case {
     }
 }
 
-/// Names the case in which something panics.
-struct Named(Case);
+/// Prints its case if a check in it panics.
+struct PrintOnPanic(Case);
 
-impl Drop for Named {
+impl Drop for PrintOnPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
             std::eprintln!("in {:?}", self.0);
@@ -154,8 +159,9 @@ impl Drop for Named {
     }
 }
 
-/// All cuts of one pair of writes; how many.
-fn cuts(case: Case) -> usize {
+/// Checks all numbers of arrivals and completions, and all sides, of one pair of writes. Returns how
+/// many cases there were.
+fn sweep(case: Case) -> usize {
     let mut cases = 0;
     for arrived in 0..=7 {
         let mut any = false;
@@ -167,13 +173,13 @@ fn cuts(case: Case) -> usize {
                     side,
                     ..case
                 };
-                let named = Named(case);
+                let guard = PrintOnPanic(case);
                 if let Some(pair) = case.until_failure() {
                     any = true;
                     cases += 1;
                     case.conclude(pair);
                 }
-                drop(named);
+                drop(guard);
             }
         }
         if !any {
@@ -195,12 +201,12 @@ fn every_position_of_small_rings() {
         for offset in 0..=ring.max(buffer) {
             for first in 1..=buffer {
                 for second in 0..=buffer {
-                    for also in ALSO {
-                        cases += cuts(Case {
+                    for beside in BESIDE {
+                        cases += sweep(Case {
                             rings,
                             offset,
                             writes: (first, second),
-                            also,
+                            beside,
                             arrived: 0,
                             completed: 0,
                             side: 0,
