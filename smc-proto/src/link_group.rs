@@ -11,7 +11,7 @@
 //! The life of a link, and where it is decided:
 //!
 //! ```text
-//!   server: AddWish due, a port to spare                client: ADD LINK came
+//!   server: AddLinkSchedule due, a port to spare                client: ADD LINK came
 //!        │ llc/addition/server                               │ llc/addition/client
 //!        ▼                                                   ▼
 //!     Offered ─── rejected ──► (slot freed)               Adding
@@ -79,7 +79,7 @@ pub use link::Link;
 pub(crate) use link::list as link_list;
 pub(crate) use link::{QpGoal, QpState, SendKind};
 pub(crate) use link_state::{LinkNotified, LinkState};
-pub(crate) use llc::{AddWish, Addition, Flow, Formation};
+pub(crate) use llc::{AddLinkSchedule, Addition, Flow, Formation};
 pub use remote_rmb::RemoteRmb;
 pub(crate) use remote_rmb::find as find_remote_rmb;
 pub(crate) use room::Acquired;
@@ -152,7 +152,7 @@ pub struct LinkGroup {
     /// The further link being added.
     pub(crate) addition: Addition,
     /// Whether and when a further link is wanted.
-    pub(crate) add_wish: AddWish,
+    pub(crate) add_schedule: AddLinkSchedule,
     /// Most links, as CONFIRM LINK decided (LINK-016).
     pub(crate) max_links: u8,
     /// Server: GID and MAC that the client proposed when the group was founded.
@@ -250,7 +250,7 @@ impl LinkGroup {
             last_number: LinkNumber(0),
             lost_links: false,
             addition: Addition::IDLE,
-            add_wish: AddWish::NONE,
+            add_schedule: AddLinkSchedule::NONE,
             max_links: terms.max_links,
             proposed: None,
             other_port: None,
@@ -290,7 +290,7 @@ impl LinkGroup {
         (self.proposed, self.other_port).hash(hasher);
         (self.lan, self.links, self.last_number, self.incoming_rkey).hash(hasher);
         self.addition.fingerprint(now, hasher);
-        self.add_wish.fingerprint(now, hasher);
+        self.add_schedule.fingerprint(now, hasher);
         if let GroupState::Forming(Formation::Connecting { not_before }) = self.state {
             until(Some(not_before), now).hash(hasher);
         } else {
@@ -313,7 +313,10 @@ impl LinkGroup {
     /// Earliest of the group's own deadlines.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let exchanges = earliest(self.flow_deadline, self.addition.deadline);
-        earliest(exchanges, earliest(self.idle_deadline, self.add_wish.retry))
+        earliest(
+            exchanges,
+            earliest(self.idle_deadline, self.add_schedule.retry),
+        )
     }
 
     /// The link that the group was formed with, until it is gone.

@@ -104,21 +104,21 @@ pub struct Handshake {
     pub(crate) conn: ConnIdx,
     pub(crate) role: Role,
     pub(crate) state: State,
-    pub(crate) options: Wishes,
+    pub(crate) options: KeptOptions,
     pub(crate) paths: Vec<LocalPath, MAX_PATHS>,
     /// Client: what the Proposal offers.
     pub(crate) offers: Offers,
     side: Side,
-    /// What this side chose, or takes of the peer's choice.
+    /// Result of the negotiation: of this side's choice, or of the peer's.
     pub(crate) agreed: Negotiated,
     /// Version of a Decline.
     pub(crate) version: SmcVersion,
-    /// What SMC-D decided instead.
+    /// Both ends of SMC-D, if that was chosen. `None` is SMC-R, or not decided yet.
     pub(crate) smcd: Option<SmcdEnds>,
     /// The peer's Accept or Confirm.
     pub(crate) peer: Option<PeerEnd>,
-    /// The newest CDC message that came before its time (RENDEZVOUS-050), and
-    /// before it the last one with urgent data.
+    /// Early CDC messages (RENDEZVOUS-050): the newest, and the last one with urgent data before
+    /// that.
     pub(crate) early: [Option<Cdc>; 2],
     /// End of the present wait.
     pub(crate) deadline: Option<Instant>,
@@ -144,9 +144,9 @@ enum Side {
     Server(Option<Proposed>),
 }
 
-/// What the connection is to be like, until it is established.
+/// Options of the connection that are needed until it is established.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wishes {
+pub(crate) struct KeptOptions {
     pub(crate) vlan: Option<u16>,
     pub(crate) receive_buffer: Option<BufferSize>,
     pub(crate) send_buffer: Option<BufferSize>,
@@ -154,7 +154,7 @@ pub(crate) struct Wishes {
     pub(crate) urgent_inline: bool,
 }
 
-/// Where a rendezvous stands; see the figure of the module.
+/// State of a rendezvous. The module's diagram has the order.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum State {
     Proposing,
@@ -176,7 +176,7 @@ pub(crate) enum State {
 }
 
 impl State {
-    /// What link groups have to know of it.
+    /// The part of the state that link groups need.
     const fn step(self) -> ContactStep {
         match self {
             Self::Preparing => ContactStep::Preparing,
@@ -196,7 +196,7 @@ impl Handshake {
                 Role::Client => State::Proposing,
                 Role::Server => State::AwaitingProposal,
             },
-            options: Wishes {
+            options: KeptOptions {
                 vlan: options.vlan,
                 receive_buffer: options.receive_buffer,
                 send_buffer: options.send_buffer,

@@ -46,7 +46,7 @@ pub use field::Flags;
 pub use kinds::{Kind, TraceEvent};
 #[cfg(feature = "trace")]
 pub(crate) use marks::Marks;
-pub(crate) use marks::Seen;
+pub(crate) use marks::MarksBefore;
 pub use names::{
     BufferStep, GroupStep, LinkStep, LlcKind, QpStep, RendezvousStep, Side, TcpAction, TimerKind,
 };

@@ -37,23 +37,23 @@ use core::hash::{Hash, Hasher};
 pub enum CloseState {
     /// Data flows both ways.
     Active,
-    /// The own side is done, nothing from the peer yet.
+    /// This side has finished writing; the peer has not.
     PeerCloseWait1,
-    /// Both sides are done writing, the peer has not closed.
+    /// Both sides have finished writing; the peer has not closed.
     PeerCloseWait2,
-    /// The peer closed, the application still owes its close.
+    /// The peer has closed; the application has not.
     AppFinCloseWait,
-    /// The peer is done, this side may still write.
+    /// The peer has finished writing; this side may still write.
     AppCloseWait1,
-    /// The peer was done first, then this side; the application owes its close.
+    /// Both sides have finished writing, the peer first. The application has not closed.
     AppCloseWait2,
-    /// The own side closed second, the peer still owes its close.
+    /// This side has closed, after the peer has finished writing. The peer has not closed.
     PeerFinCloseWait,
-    /// The own side aborted and waits for the peer's abort.
+    /// This side has aborted, and waits for the peer's abort.
     PeerAbortWait,
-    /// The peer aborted, our own abort goes out next.
+    /// The peer has aborted; this side's abort is sent next.
     ProcessAbort,
-    /// Over.
+    /// Both sides have closed or aborted.
     Closed,
 }
 

@@ -63,7 +63,7 @@ impl Connection {
             return None;
         }
         if bytes == 0 {
-            if !self.rx.has_plain_peer() || !self.rx.may_owe_update() {
+            if !self.rx.has_plain_peer() || !self.rx.may_need_update() {
                 return None;
             }
             self.counts.standalone = self.counts.standalone.wrapping_add(1);
@@ -121,7 +121,7 @@ impl Connection {
             return None;
         }
         let producer = self.rx.accept(cdc.producer)?;
-        if self.rx.may_owe_update_after(producer) {
+        if self.rx.may_need_update_after(producer) {
             return None;
         }
         // A blocked writer needs to know of anything that was read.
@@ -148,7 +148,7 @@ impl Connection {
     /// whether there is room again where there was none, or `None`.
     #[inline(always)]
     pub(crate) fn fast_completion(&mut self, record: NotifyRecord) -> Option<bool> {
-        // Whether the peer is owed a cursor does not depend on it.
+        // A completion makes no CDC message due.
         if !self.is_fast() || !self.tx.is_published() {
             return None;
         }

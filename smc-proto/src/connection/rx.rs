@@ -66,7 +66,7 @@ impl Rx {
         self.ring.spans(self.consumed.cursor.count, len)
     }
 
-    /// Judges a producer cursor of the peer; nothing changes.
+    /// Checks a producer cursor of the peer. Changes nothing.
     pub(super) fn judge(&self, cursor: Cursor) -> Result<Step, PeerMisbehaved> {
         // The peer may fill the ring as of the consumer cursor we last sent; a
         // later one it cannot know. This bounds `unread` by the ring.
@@ -81,7 +81,8 @@ impl Rx {
             })
     }
 
-    /// The bytes that a producer cursor adds, if there is nothing to judge.
+    /// Number of bytes that a producer cursor adds. `None` if the cursor does not move forward
+    /// within the ring and the window: [`Rx::judge`] then decides what it is.
     #[inline(always)]
     pub(super) fn accept(&self, cursor: Cursor) -> Option<u32> {
         let bytes = self.ring.ahead(self.received, cursor)?;
@@ -105,21 +106,21 @@ impl Rx {
         self.urgent.pass(self.consumed.total)
     }
 
-    /// Bytes consumed that the peer does not know of.
+    /// Bytes that were consumed and not advertised to the peer.
     pub(super) fn gain(&self) -> u32 {
         self.consumed.since(self.published)
     }
 
-    /// Whether [`Rx::update_due`] is worth asking: it is due, or something was consumed
-    /// and the peer set a flag.
+    /// Whether [`Rx::update_due`] may be true: a cheap check, which is false on most calls. True if
+    /// an update is due, and whenever something was consumed and the peer has set a flag.
     #[inline(always)]
-    pub(super) fn may_owe_update(&self) -> bool {
-        self.may_owe_update_after(0)
+    pub(super) fn may_need_update(&self) -> bool {
+        self.may_need_update_after(0)
     }
 
-    /// Whether an update may be due once so many more bytes are received.
+    /// Whether [`Rx::may_need_update`] will be true once `bytes` more are received.
     #[inline(always)]
-    pub(super) fn may_owe_update_after(&self, bytes: u32) -> bool {
+    pub(super) fn may_need_update_after(&self, bytes: u32) -> bool {
         let gain = self.gain();
         if !self.peer_flags.is_empty() {
             return gain > 0;
@@ -128,7 +129,7 @@ impl Rx {
         gain >= self.tenth && used > self.ring.usable() >> 1
     }
 
-    /// Whether the peer has set no flag but that its window is closed.
+    /// Whether the peer has set no flag, or only the one that its window is closed.
     #[inline(always)]
     pub(super) const fn has_plain_peer(&self) -> bool {
         self.peer_flags
@@ -136,14 +137,14 @@ impl Rx {
             .is_empty()
     }
 
-    /// Whether the peer needs a CDC message for the consumer cursor alone.
+    /// Whether a CDC message is due that only advertises the consumer cursor.
     #[inline(always)]
     pub(super) fn update_due(&self) -> bool {
-        self.may_owe_update() && self.owes_update()
+        self.may_need_update() && self.needs_update()
     }
 
     #[inline(never)]
-    fn owes_update(&self) -> bool {
+    fn needs_update(&self) -> bool {
         let used = self.received.since(self.published);
         let view = self.ring.usable().saturating_sub(used);
         // P without U: the writer waits for room for its urgent byte.
@@ -161,7 +162,7 @@ impl Rx {
             .contains(ProducerFlags::CURSOR_UPDATE_REQUESTED)
     }
 
-    /// Drops what is not read.
+    /// Drops all received bytes that were not read.
     pub(super) fn purge(&mut self) {
         //= ABORT-008
         let unread = self.unread();

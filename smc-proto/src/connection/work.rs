@@ -58,7 +58,7 @@ impl Connection {
         // Most often everything committed is out and nothing was read since.
         if self.tx.produced == self.tx.written.total
             && self.wants.is_empty()
-            && !self.rx.may_owe_update()
+            && !self.rx.may_need_update()
         {
             return false;
         }
@@ -69,7 +69,7 @@ impl Connection {
     /// is to do is known already.
     #[inline(always)]
     pub(crate) fn has_work_of_reading(&self) -> bool {
-        (!self.wants.is_empty() || self.rx.may_owe_update()) && self.wants_work_now()
+        (!self.wants.is_empty() || self.rx.may_need_update()) && self.wants_work_now()
     }
 
     #[inline(never)]

@@ -27,7 +27,7 @@ impl DataPath<'_> {
         let Some(connection) = record.connection.as_mut() else {
             return Err(ApiMisuse::SendClosed);
         };
-        let seen = self.tap.look(connection);
+        let seen = self.tap.marks_before(connection);
         let written = connection.write(self.core.now, &self.core.config.connection, |space| {
             fill(&BufferSpans::of_send_buffer(buffer, space))
         })?;
@@ -71,7 +71,7 @@ impl DataPath<'_> {
             return Err(ApiMisuse::Closed);
         };
         let eye_catcher = self.core.has_eye_catcher(connection.receive_ring());
-        let seen = self.tap.look(connection);
+        let seen = self.tap.marks_before(connection);
         let bytes = connection.read(
             #[inline(always)]
             |bytes| take(&element.spans(bytes, eye_catcher)),

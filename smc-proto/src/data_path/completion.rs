@@ -51,7 +51,7 @@ impl DataPath<'_> {
         let Some(connection) = owner.connection.as_mut() else {
             return Deferred::Nothing;
         };
-        let seen = self.tap.look(connection);
+        let seen = self.tap.marks_before(connection);
         connection.on_notify_completed(now, &self.core.config.connection, record);
         let is_done = active && !connection.has_follow_up();
         self.compare(index, seen);

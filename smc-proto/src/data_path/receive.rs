@@ -101,7 +101,7 @@ impl DataPath<'_> {
         let Some(connection) = record.connection.as_mut() else {
             return Deferred::Nothing;
         };
-        let seen = self.tap.look(connection);
+        let seen = self.tap.marks_before(connection);
         let (outcome, cdc) = apply(connection, core.now, &core.config.connection);
         count_outcome(&mut core.statistics, outcome);
         let readable = connection.take_readable();
@@ -124,7 +124,7 @@ impl DataPath<'_> {
         let record = self.connections.at_mut(conn);
         if let Some(connection) = record.and_then(|record| record.connection.as_mut()) {
             let core = &mut *self.core;
-            let seen = self.tap.look(connection);
+            let seen = self.tap.marks_before(connection);
             let outcome = connection.on_cdc(core.now, &core.config.connection, cdc);
             count_outcome(&mut core.statistics, outcome);
             self.trace_received(conn, seen, Some(*cdc), outcome);

@@ -76,7 +76,7 @@ impl DataPath<'_> {
         let config = &self.core.config.connection;
         let address = record.target.address;
         let connection = record.connection.as_mut()?;
-        let seen = self.tap.look(connection);
+        let seen = self.tap.marks_before(connection);
         let Some(sent) = connection.next_transmit(self.core.now, config, address, transmit) else {
             state.ready.remove(&mut self.connections, index);
             *deferred = Deferred::Release(index);

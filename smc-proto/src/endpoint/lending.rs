@@ -24,7 +24,7 @@ use crate::link_group::owner_of;
 use crate::stats::{DataCounts, Statistics, count};
 use crate::storage::{Storage, for_call};
 use crate::time::Instant;
-use crate::trace::{Seen, TraceEvent};
+use crate::trace::{MarksBefore, TraceEvent};
 use crate::wire::cdc_ism::{CDC_ISM_LENGTH, CdcIsm, Endianness};
 
 /// The data path of a connection that an endpoint has lent.
@@ -42,7 +42,7 @@ pub struct LentConnection {
     config: ConnectionConfig,
     counts: DataCounts,
     /// How far it was when it was lent, for the events of what happened since.
-    seen: Seen,
+    seen: MarksBefore,
 }
 
 impl LentConnection {
@@ -199,7 +199,7 @@ impl<S: Storage> Endpoint<S> {
             .filter(|record| record.can_be_lent())?;
         let connection = record.connection.take()?;
         record.lending = Lending::Lent;
-        let seen = tap.look(&connection);
+        let seen = tap.marks_before(&connection);
         tap.note(now, || (conn.into(), TraceEvent::Lent));
         Some(LentConnection {
             eye_catcher: self.core.has_eye_catcher(connection.receive_ring()),

@@ -327,28 +327,26 @@ impl Groups<'_> {
         self.try_free_group(group);
     }
 
+    /// Makes a connection's element free for another connection.
     fn return_element(&mut self, conn: ConnIdx, index: BufferIdx, element: u8) {
         //= RMB-021
         //= RMB-022
-        self.part_with_element(conn, index, |buffer| buffer.return_element(element));
+        self.release_element(conn, index, |buffer| buffer.return_element(element));
     }
 
-    /// Never gives the RMB element of a connection to another one: its peer may write to
-    /// it until the RMB is withdrawn.
+    /// Takes the RMB element from a connection, without making it free for another one: the peer may
+    /// write to it until the RMB is withdrawn.
     //= RMB-021
     pub(crate) fn lose_element(&mut self, conn: ConnIdx) {
         if let Some(record) = self.data.connections.at_mut(conn) {
             let rmb = core::mem::replace(&mut record.rmb, Element::NONE);
-            self.part_with_element(conn, rmb.buffer, Buffer::lose_element);
+            self.release_element(conn, rmb.buffer, Buffer::lose_element);
         }
     }
 
-    fn part_with_element(
-        &mut self,
-        conn: ConnIdx,
-        index: BufferIdx,
-        part: impl FnOnce(&mut Buffer),
-    ) {
+    /// Ends a connection's use of an element, as `part` does in the buffer, and starts the idle timer
+    /// of a buffer that no connection uses any more.
+    fn release_element(&mut self, conn: ConnIdx, index: BufferIdx, part: impl FnOnce(&mut Buffer)) {
         let now = self.now();
         let idle = self.data.core.config.timeouts.rmb_idle;
         self.take_back_ism(conn, index);
@@ -378,7 +376,7 @@ impl Groups<'_> {
         self.list_spare(index);
     }
 
-    /// Takes a buffer that is no longer memory out of the tables.
+    /// Removes a buffer whose memory is freed from all tables and lists.
     pub(crate) fn remove_buffer(&mut self, index: BufferIdx) {
         let Some(buffer) = self.buffers.at(index) else {
             return;

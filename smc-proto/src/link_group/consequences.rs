@@ -23,7 +23,7 @@ impl Groups<'_> {
     ) -> Option<R> {
         let now = self.data.core.now;
         let connection = self.data.connections.at_mut(index)?.connection.as_mut()?;
-        let seen = self.data.tap.look(connection);
+        let seen = self.data.tap.marks_before(connection);
         let result = change(connection, now, &self.data.core.config);
         self.data.compare(index, seen);
         self.follow_up(index);

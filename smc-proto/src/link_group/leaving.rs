@@ -70,23 +70,23 @@ impl Groups<'_> {
         }
     }
 
-    /// Takes the queue pair down; its connections move once it is drained.
+    /// Takes the queue pair down. Its connections move to other links once it is drained.
     //= FAILOVER-004
     pub(crate) fn close_link(&mut self, link: LinkIdx) {
         if let Some(l) = self.data.links.at_mut(link) {
             let group = l.group;
             let first = l.goal != QpGoal::Gone;
             l.shut();
-            let mut owed = None;
+            let mut reply_due_on = None;
             if let LinkState::Leaving(removal) = &mut l.link_state {
                 removal.graceful = false;
                 removal.draining = true;
                 if let DeletionProgress::ReplyDue { via_link } = removal.progress {
-                    owed = Some(via_link);
+                    reply_due_on = Some(via_link);
                 }
             }
-            // Nothing of it completes any more.
-            if let Some(via_link) = owed {
+            // Nothing on the link completes any more: no need to wait for that.
+            if let Some(via_link) = reply_due_on {
                 self.reply_when_drained(link, via_link);
             }
             self.arm_link(link);
@@ -98,9 +98,9 @@ impl Groups<'_> {
         }
     }
 
-    /// Something on a link completed. DELETE LINK of a graceful removal goes out when no
-    /// data is in flight on the link, and the link closes when both sides agreed and
-    /// nothing is in flight.
+    /// Advances the graceful removal of a link after something on it completed. DELETE LINK, or the
+    /// reply to it, is sent when no data is in flight on the link. The link is closed when both
+    /// sides have agreed and nothing is in flight.
     //= LLC-049
     pub(crate) fn close_if_drained(&mut self, link: LinkIdx) {
         if let Some(l) = self.link(link)
@@ -115,33 +115,33 @@ impl Groups<'_> {
                 _ => {}
             }
         }
-        let quiet = self.link(link).is_some_and(|l| {
+        let is_done = self.link(link).is_some_and(|l| {
             l.is_idle()
                 && l.goal != QpGoal::Gone
                 && l.link_state
                     .removal()
                     .is_some_and(|d| d.graceful && d.progress == DeletionProgress::Agreed)
         });
-        if quiet {
+        if is_done {
             self.close_link(link);
         }
     }
 
-    /// Both sides agree that a link is gone.
+    /// Notes that both sides have agreed to remove a link.
     pub(crate) fn complete_removal(&mut self, link: LinkIdx) {
         let Some(l) = self.data.links.at_mut(link) else {
             return;
         };
         let group = l.group;
-        // For one that never came up the pause after a failure holds (LINK-049);
-        // one that an operator deleted is not to come back at once.
+        // A link that never came up is replaced after a pause only (LINK-049). One that an operator
+        // has deleted is not replaced at once.
         //= LINK-049
         let mut missed = l.notified != LinkNotified::Nothing;
         if let LinkState::Leaving(removal) = &mut l.link_state {
             removal.progress = DeletionProgress::Agreed;
             missed &= removal.reason != DeleteLinkReason::OPERATOR;
         }
-        // A link that does not drain in time is cut off.
+        // A link that does not drain in time is closed.
         let wait = self.data.core.config.timeouts.llc_reply;
         let graceful = self
             .link(link)
@@ -159,7 +159,7 @@ impl Groups<'_> {
 }
 
 impl Link {
-    /// Whether the peers still have to agree that the link is gone.
+    /// Whether the link is in removal, and both sides have not agreed on that yet.
     pub(crate) const fn is_unagreed(&self) -> bool {
         match self.link_state {
             LinkState::Leaving(removal) => !matches!(removal.progress, DeletionProgress::Agreed),

@@ -18,7 +18,7 @@ mod overdue;
 mod removal;
 mod rkeys;
 
-pub(crate) use addition::{AddWish, Addition};
+pub(crate) use addition::{AddLinkSchedule, Addition};
 pub(crate) use flow::Flow;
 pub(crate) use formation::Formation;
 
@@ -223,7 +223,7 @@ impl Groups<'_> {
         });
         match g.flow {
             Flow::DeleteGroup { all: true, .. } if g.role == Role::Server && !waits => {
-                self.bid_farewell(group);
+                self.finish_group_deletion(group);
             }
             // The client has answered already.
             Flow::Farewell { .. } if !waits => {

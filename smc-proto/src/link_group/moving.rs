@@ -54,7 +54,7 @@ impl Groups<'_> {
             false => self.link_for_connection(group, Idx::NONE, &[]),
         };
         if target.is_none() {
-            self.strand_connection(group, conn);
+            self.end_unreachable(group, conn);
             return;
         }
         let old = self.link(from).map_or(0, |l| l.position);
@@ -80,11 +80,11 @@ impl Groups<'_> {
         self.release(conn);
     }
 
-    /// Ends a connection whose peer still has data for it, but knows its RMB on no link
-    /// any more. One that this side has closed awaits no more than a message.
+    /// Ends a connection whose peer knows its RMB on no link any more, if the peer may still write
+    /// there. A connection that this side has closed awaits messages only, and goes on.
     //= FAILOVER-025
     //= ABORT-015
-    pub(super) fn strand_reader(&mut self, conn: ConnIdx) {
+    pub(super) fn end_if_rmb_unknown(&mut self, conn: ConnIdx) {
         let stranded = self.conn(conn).is_some_and(|record| {
             let rmb = self.buffers.at(record.rmb.buffer);
             let connection = record.connection.as_ref();
@@ -100,12 +100,12 @@ impl Groups<'_> {
         }
     }
 
-    /// No link is left that reaches the memory of both sides. Messages need none: as
-    /// long as there is any link the peer is notified, and its element is kept for what it
-    /// still writes.
+    /// Ends a connection for which no link reaches the memory of both sides. A message needs no such
+    /// memory: as long as the group has any link, the peer is notified over it. The element is kept
+    /// meanwhile for what the peer still writes.
     //= ABORT-015
     //= RMB-021
-    fn strand_connection(&mut self, group: GroupIdx, conn: ConnIdx) {
+    fn end_unreachable(&mut self, group: GroupIdx, conn: ConnIdx) {
         let messenger = self.link_for_connection(group, Idx::NONE, &[]);
         self.assign_link(messenger, conn);
         let cause = if messenger.is_none() {

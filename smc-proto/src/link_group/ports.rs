@@ -47,7 +47,7 @@ impl Groups<'_> {
             if concerned {
                 self.step();
                 if let Some(g) = self.groups.at_mut(group) {
-                    g.add_wish.failures = 0;
+                    g.add_schedule.failures = 0;
                 }
                 self.try_for_link(group);
             }

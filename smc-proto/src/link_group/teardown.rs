@@ -54,7 +54,7 @@ impl Groups<'_> {
         g.idle_deadline = None;
         g.founder = Idx::NONE;
         g.addition = super::Addition::IDLE;
-        g.add_wish = super::AddWish::NONE;
+        g.add_schedule = super::AddLinkSchedule::NONE;
         let links = g.links;
         if was_active && g.connection_count > 0 {
             count(&mut self.data.core.statistics.groups_lost);

@@ -1,4 +1,5 @@
-//! What moves a rendezvous forward when something it waits for changed.
+//! Progress of a rendezvous whenever something that it waits for has changed: a queue pair, a
+//! registration, its link group. Such a change wakes it; it then checks everything it waits for.
 
 use super::State;
 use crate::command::BufferKind;
@@ -9,10 +10,13 @@ use crate::id::{ConnIdx, HandshakeIdx, Idx, LinkIdx};
 use crate::link_group::{Acquired, Agreement, GroupState, LinkSet, Memory, QpState, Role};
 use crate::wire::types::DiagnosisCode;
 
-/// How far the local preparations of a connection are.
+/// State of the local preparations of a connection for Accept or Confirm.
 pub(super) enum Prepared {
+    /// The message can be sent.
     Yes,
+    /// A completion or the peer is awaited.
     NotYet,
+    /// Preparations have failed. The code is the one to decline with.
     No(DiagnosisCode),
 }
 
@@ -58,20 +62,20 @@ impl Engine<'_> {
                 self.decline(handshake, DiagnosisCode::REGISTER_BUFFER, false);
             }
             State::Preparing => self.advance_preparing(conn, handshake, role),
-            // Our word is still to be said: it becomes Decline if the group is gone, or
-            // every link that it could name.
+            // Accept or Confirm was not sent yet. It becomes Decline if the group is gone, or every
+            // link that it could name.
             //= CLC-054
             State::Accepting | State::Confirming
                 if self.group_is_gone(conn) || self.has_no_link(conn) =>
             {
                 self.decline(handshake, DiagnosisCode::LINK_READY, false);
             }
-            // Or it is not true any more: a link came up that does not know the RMB yet, or
-            // none is left that does.
+            // Accept or Confirm may no longer hold: a link came up that does not know the RMB yet, or
+            // no link is left that does.
             State::Accepting | State::Confirming if h.smcd.is_none() => {
                 self.review_message(conn, handshake, role);
             }
-            // Or the server took the DMB back.
+            // The server may have withdrawn its DMB.
             //= D-059
             State::Confirming if h.smcd.is_some() => {
                 if let Prepared::No(code) = self.smcd_prepared(conn, role) {
@@ -110,9 +114,9 @@ impl Engine<'_> {
         }
     }
 
-    /// Takes Accept or Confirm back that did not leave yet if what it promises does not
-    /// hold any more. It waits until that is restored, or becomes Decline. The time for it
-    /// does not begin anew.
+    /// Withdraws an Accept or Confirm that was not sent yet, if what it announces no longer holds. The
+    /// message waits until that is restored, or becomes Decline. The time limit of the preparations
+    /// stays as it is.
     //= RENDEZVOUS-056
     fn review_message(&mut self, conn: ConnIdx, handshake: HandshakeIdx, role: Role) {
         let first_contact = self.conn(conn).is_some_and(|record| record.first_contact);
@@ -173,8 +177,8 @@ impl Engine<'_> {
             let other = self.groups.link_for_connection(group, Idx::NONE, &[]);
             self.groups.assign_link(other, conn);
         }
-        // A client knows the server's RMB by now; if there is no room for it, this
-        // is the last moment to say so.
+        // A client knows the server's RMB by now. If the table has no room for it, this is the last
+        // moment to decline.
         if let Some(peer) = peer
             && !self.knows_rmb(group, link, handshake, &peer)
         {
@@ -182,12 +186,13 @@ impl Engine<'_> {
             return;
         }
         self.arm_handshake(handshake);
-        self.equip(conn, handshake);
+        self.request_buffers(conn, handshake);
     }
 
-    /// Asks for the buffers of a connection.
+    /// Requests the buffers of a connection: an RMB element and a send buffer. Declines if there is no
+    /// memory.
     //= RMB-013
-    fn equip(&mut self, conn: ConnIdx, handshake: HandshakeIdx) {
+    fn request_buffers(&mut self, conn: ConnIdx, handshake: HandshakeIdx) {
         let Some(h) = self.handshakes.at(handshake) else {
             return;
         };
@@ -229,7 +234,7 @@ impl Engine<'_> {
                 .conn(conn)
                 .is_some_and(|record| record.rmb.buffer.is_none());
         if waits_for_rmb && !self.group_is_gone(conn) {
-            self.equip(conn, handshake);
+            self.request_buffers(conn, handshake);
             return;
         }
         let prepared = match smcd {
@@ -239,7 +244,7 @@ impl Engine<'_> {
         match prepared {
             Prepared::NotYet => {}
             Prepared::No(code) => self.decline(handshake, code, false),
-            // The server withdrew the RMB it just gave out.
+            // The server has withdrawn the RMB that its Accept named.
             Prepared::Yes
                 if role == Role::Client && !smcd && self.groups.remote_rmb_of(conn).is_none() =>
             {
@@ -280,6 +285,8 @@ impl Engine<'_> {
         rmb.links().contains(link.position)
     }
 
+    /// State of the preparations of an SMC-R connection: both buffers are registered on the links
+    /// concerned, and the link or the peer's knowledge of the RMB is ready.
     //= RENDEZVOUS-038
     //= RENDEZVOUS-039
     //= RENDEZVOUS-056

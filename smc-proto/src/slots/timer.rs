@@ -53,7 +53,7 @@ pub(super) fn set<T>(
             if position != last {
                 let cell = cell_at(slots, last);
                 place(slots, position, cell);
-                settle(head, slots, position);
+                restore_order(head, slots, position);
             }
         }
         (Some(deadline), NONE) => {
@@ -67,7 +67,7 @@ pub(super) fn set<T>(
                     owner: index,
                 },
             );
-            settle(head, slots, position);
+            restore_order(head, slots, position);
         }
         (Some(deadline), position) => {
             if cell_at(slots, position).deadline != deadline {
@@ -79,7 +79,7 @@ pub(super) fn set<T>(
                         owner: index,
                     },
                 );
-                settle(head, slots, position);
+                restore_order(head, slots, position);
             }
         }
     }
@@ -105,8 +105,9 @@ fn place<T>(slots: &mut [Slot<T>], position: u32, cell: Cell) {
     }
 }
 
-/// Moves the cell at `position` up or down to where the heap order wants it.
-fn settle<T>(head: &PoolHead, slots: &mut [Slot<T>], mut position: u32) {
+/// Restores the heap's order: moves the cell at `position` up or down until its parent is not
+/// later, and its children are not earlier.
+fn restore_order<T>(head: &PoolHead, slots: &mut [Slot<T>], mut position: u32) {
     let cell = cell_at(slots, position);
     while position > 0 {
         let parent = position.wrapping_sub(1) >> 1;

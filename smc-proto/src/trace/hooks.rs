@@ -1,6 +1,6 @@
 //! Where the engine makes its events: each of these does nothing while no one observes.
 
-use super::marks::Seen;
+use super::marks::MarksBefore;
 use super::{Flags, LinkStep, Subject, Tap, TraceEvent};
 use crate::connection::CdcOutcome;
 use crate::connection_record::ConnectionRecord;
@@ -39,7 +39,7 @@ impl DataPath<'_> {
 
     /// The events of what changed of a connection since it was looked at.
     #[inline(always)]
-    pub(crate) fn compare(&mut self, conn: ConnIdx, seen: Seen) {
+    pub(crate) fn compare(&mut self, conn: ConnIdx, seen: MarksBefore) {
         if self.tap.is_on() {
             compare(&mut self.tap, self.core.now, &self.connections, conn, seen);
         }
@@ -47,7 +47,7 @@ impl DataPath<'_> {
 
     /// The message of a transmit, behind what it says of bytes.
     #[inline(always)]
-    pub(crate) fn trace_sent(&mut self, conn: ConnIdx, seen: Seen, cdc: &Cdc) {
+    pub(crate) fn trace_sent(&mut self, conn: ConnIdx, seen: MarksBefore, cdc: &Cdc) {
         if self.tap.is_on() {
             self.compare(conn, seen);
             self.trace_conn(conn, || sent(cdc));
@@ -59,7 +59,7 @@ impl DataPath<'_> {
     pub(crate) fn trace_received(
         &mut self,
         conn: ConnIdx,
-        seen: Seen,
+        seen: MarksBefore,
         cdc: Option<Cdc>,
         outcome: CdcOutcome,
     ) {
@@ -82,12 +82,12 @@ fn compare(
     at: Instant,
     connections: &Pool<'_, ConnectionRecord>,
     index: ConnIdx,
-    seen: Seen,
+    seen: MarksBefore,
 ) {
     let connection = connections
         .at(index)
         .and_then(|record| record.connection.as_ref());
-    if let (Some(before), Some(now)) = (seen.marks(), connection.map(Seen::of)) {
+    if let (Some(before), Some(now)) = (seen.marks(), connection.map(MarksBefore::of)) {
         let generation = connections.generation(index);
         let subject = ConnId { index, generation }.into();
         if let Some(now) = now.marks() {

@@ -26,13 +26,13 @@ pub(crate) struct Marks {
 /// Marks before a change, or nothing while no one observes.
 #[derive(Clone, Copy, Debug)]
 #[must_use]
-pub(crate) struct Seen {
+pub(crate) struct MarksBefore {
     #[cfg(feature = "trace")]
     marks: Option<Marks>,
 }
 
 #[cfg(feature = "trace")]
-impl Seen {
+impl MarksBefore {
     pub(crate) const NOTHING: Self = Self { marks: None };
 
     #[cold]
@@ -50,7 +50,7 @@ impl Seen {
 }
 
 #[cfg(not(feature = "trace"))]
-impl Seen {
+impl MarksBefore {
     pub(crate) const NOTHING: Self = Self {};
 
     #[inline(always)]

@@ -5,7 +5,7 @@ use core::marker::PhantomData;
 
 #[cfg(feature = "trace")]
 use super::Observer;
-use super::marks::Seen;
+use super::marks::MarksBefore;
 use super::{Subject, TraceEvent};
 use crate::connection::Connection;
 use crate::time::Instant;
@@ -80,7 +80,7 @@ impl Tap<'_> {
 }
 
 impl Tap<'_> {
-    /// Gives what `event` makes to the observer, if there is one.
+    /// Passes an event to the observer, if there is one. `event` is called only then.
     #[inline(always)]
     pub(crate) fn note(&mut self, at: Instant, event: impl FnOnce() -> (Subject, TraceEvent)) {
         if self.is_on() {
@@ -89,12 +89,13 @@ impl Tap<'_> {
         }
     }
 
-    /// Notes how far a connection is before it is changed.
+    /// Marks of a connection before a change, to be compared afterwards
+    /// ([`DataPath::compare`](crate::data_path::DataPath::compare)).
     #[inline(always)]
-    pub(crate) fn look(&self, connection: &Connection) -> Seen {
+    pub(crate) fn marks_before(&self, connection: &Connection) -> MarksBefore {
         match self.is_on() {
-            true => Seen::of(connection),
-            false => Seen::NOTHING,
+            true => MarksBefore::of(connection),
+            false => MarksBefore::NOTHING,
         }
     }
 }

@@ -21,10 +21,10 @@ mod client;
 mod continuation;
 mod ending;
 mod message;
+mod schedule;
 mod server;
-mod wish;
 
-pub(crate) use wish::AddWish;
+pub(crate) use schedule::AddLinkSchedule;
 
 use core::hash::{Hash, Hasher};
 

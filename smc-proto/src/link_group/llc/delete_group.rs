@@ -54,9 +54,9 @@ impl Groups<'_> {
         self.request(via_link, &message);
     }
 
-    /// Whether the server has announced that the group ends, and may free its end. Of a group without
-    /// connections it waits for the client first, which sends it, too.
-    pub(super) fn bid_farewell(&mut self, group: GroupIdx) {
+    /// Server: ends a group whose DELETE LINK for all links was sent. The end of a group without
+    /// connections waits for the client first, which sends that message, too.
+    pub(super) fn finish_group_deletion(&mut self, group: GroupIdx) {
         let wait = self.data.core.config.timeouts.group_farewell;
         let until = self.now().after(wait);
         match self.groups.at_mut(group) {

@@ -118,7 +118,8 @@ impl Groups<'_> {
         self.close_if_drained(target);
     }
 
-    /// Gives the answer that a client owes for a link.
+    /// Client: sends the reply to the server's DELETE LINK for `target`, on the link that brought
+    /// it, and removes `target`.
     pub(crate) fn reply_when_drained(&mut self, target: LinkIdx, via_link: LinkIdx) {
         let Some(l) = self.link(target) else {
             return;

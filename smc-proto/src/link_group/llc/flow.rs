@@ -1,7 +1,7 @@
 //! The one exchange that a side runs on a formed group, and its deadlines.
 
 use super::super::{Agreement, Fallback, LinkSet, Role};
-use super::{AddWish, Addition};
+use super::{AddLinkSchedule, Addition};
 use crate::event::CloseReason;
 use crate::id::{BufferIdx, GroupIdx, Idx, LinkIdx};
 use crate::link_group::Groups;
@@ -123,11 +123,14 @@ impl Groups<'_> {
         if self.start_delete_link(group) {
             return;
         }
-        let wish = self.groups.at(group).map_or(AddWish::NONE, |g| g.add_wish);
-        if wish.due {
-            if wish.yielded < YIELDS && self.start_awaited_rkey_flow(group) {
+        let schedule = self
+            .groups
+            .at(group)
+            .map_or(AddLinkSchedule::NONE, |g| g.add_schedule);
+        if schedule.due {
+            if schedule.yielded < YIELDS && self.start_awaited_rkey_flow(group) {
                 if let Some(g) = self.groups.at_mut(group) {
-                    g.add_wish.yielded = wish.yielded.saturating_add(1);
+                    g.add_schedule.yielded = schedule.yielded.saturating_add(1);
                 }
                 return;
             }
@@ -225,7 +228,11 @@ impl Groups<'_> {
             );
             self.on_addition_timeout(group);
         }
-        if self.groups.at(group).is_some_and(|g| due(g.add_wish.retry)) {
+        if self
+            .groups
+            .at(group)
+            .is_some_and(|g| due(g.add_schedule.retry))
+        {
             self.on_retry(group);
         }
         self.arm_group(group);

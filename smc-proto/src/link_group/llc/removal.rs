@@ -163,8 +163,8 @@ impl Groups<'_> {
         }
     }
 
-    /// The deadline of a link that leaves passed: the server owes its answer, or
-    /// the link is not drained.
+    /// Handles the deadline of a link in removal: the server has not answered in time, or the link
+    /// has not drained.
     //= TIMER-023
     pub(crate) fn on_removal_timeout(&mut self, link: LinkIdx, removal: Removal) {
         self.set_removal_deadline(link, None);

@@ -120,7 +120,7 @@ impl Groups<'_> {
         if !any {
             return;
         }
-        self.each_member(group, Self::strand_reader);
+        self.each_member(group, Self::end_if_rmb_unknown);
         self.each_buffer(group, |groups, index| {
             if groups
                 .buffers

@@ -73,13 +73,13 @@ impl Groups<'_> {
         };
         g.other_port = Some(port);
         if g.addition.stage == AddingStage::AwaitingConfirmLinkReply {
-            g.add_wish.hinted = true;
+            g.add_schedule.hinted = true;
             return;
         }
         let welcome = g.is_active() && g.addition.is_idle();
         if welcome && self.has_room_for_link(group) {
             if let Some(g) = self.groups.at_mut(group) {
-                g.add_wish.failures = 0;
+                g.add_schedule.failures = 0;
             }
             self.try_for_link(group);
         }

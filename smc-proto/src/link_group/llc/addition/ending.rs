@@ -1,6 +1,6 @@
 //! How an addition ends: the link is active, or it comes to nothing.
 
-use super::{AddWish, AddingStage, Addition};
+use super::{AddLinkSchedule, AddingStage, Addition};
 use crate::config::OnSilence;
 use crate::id::{GroupIdx, LinkIdx};
 use crate::link_group::Groups;
@@ -23,12 +23,12 @@ impl Groups<'_> {
             .now()
             .after(self.data.core.config.timeouts.add_link_retry);
         if let Some(g) = self.groups.at_mut(group) {
-            g.add_wish = AddWish {
+            g.add_schedule = AddLinkSchedule {
                 // What the client announced after its last reply came before it.
-                due: g.add_wish.hinted,
-                failures: g.add_wish.failures,
+                due: g.add_schedule.hinted,
+                failures: g.add_schedule.failures,
                 probation: Some(probation),
-                ..AddWish::NONE
+                ..AddLinkSchedule::NONE
             };
         }
         self.activate_link(added);
@@ -43,7 +43,7 @@ impl Groups<'_> {
                 && self.spare_port(group, None).is_some()
                 && let Some(g) = self.groups.at_mut(group)
             {
-                g.add_wish.due = true;
+                g.add_schedule.due = true;
             }
         } else {
             self.hint_spare_port(group);
@@ -138,12 +138,12 @@ impl Groups<'_> {
         if addition.is_idle() {
             return;
         }
-        // A client that has not answered yet still owes the answer: so it does if its
-        // acceptance did not leave yet.
-        let waits = |large| self.link(addition.via_link).map(|l| l.large) == Some(Some(large));
-        let unsaid = waits(true);
-        let notified = notified && !unsaid && !waits(false);
-        if addition.stage == AddingStage::Joining || unsaid {
+        // A client that has not answered yet has to reject. One whose acceptance was not sent yet
+        // rejects instead.
+        let is_queued = |large| self.link(addition.via_link).map(|l| l.large) == Some(Some(large));
+        let unsent_acceptance = is_queued(true);
+        let notified = notified && !unsent_acceptance && !is_queued(false);
+        if addition.stage == AddingStage::Joining || unsent_acceptance {
             self.reject_add_link(group, AddLinkRejectReason::NO_ALTERNATE_PATH);
         }
         //= V2-188
@@ -222,11 +222,11 @@ impl Groups<'_> {
 
     /// The first contact is over once no addition and no deletion is in progress.
     pub(crate) fn conclude_formation(&mut self, group: GroupIdx) {
-        let settled = self.groups.at(group).is_some_and(|g| {
+        let is_over = self.groups.at(group).is_some_and(|g| {
             g.state == GroupState::Forming(Formation::AddingSecond) && g.addition.is_idle()
         }) && self.select_links(group, Link::is_unagreed).next().is_none();
         //= RENDEZVOUS-030
-        if settled {
+        if is_over {
             self.group_formed(group);
         }
     }

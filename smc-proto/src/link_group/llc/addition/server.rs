@@ -1,7 +1,7 @@
 //! The server's part: offer, bind, confirm.
 
 use super::message::other_end;
-use super::{AddWish, AddingStage, Addition};
+use super::{AddLinkSchedule, AddingStage, Addition};
 use crate::id::{GroupIdx, Idx, LinkIdx};
 use crate::link_group::Groups;
 use crate::link_group::{LinkState, QpGoal, Role};
@@ -21,12 +21,12 @@ impl Groups<'_> {
         let Some(g) = self.groups.at_mut(group) else {
             return;
         };
-        g.add_wish = AddWish {
+        g.add_schedule = AddLinkSchedule {
             due: false,
             retry: None,
             yielded: 0,
             hinted: false,
-            ..g.add_wish
+            ..g.add_schedule
         };
         if g.role == Role::Client || !g.addition.is_idle() || !self.has_room_for_link(group) {
             return;
@@ -124,7 +124,7 @@ impl Groups<'_> {
             if self.spare_port(group, None).is_none()
                 && let Some(g) = self.groups.at_mut(group)
             {
-                g.add_wish.retry = None;
+                g.add_schedule.retry = None;
                 self.arm_group(group);
             }
             return;

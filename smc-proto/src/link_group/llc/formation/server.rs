@@ -96,7 +96,7 @@ impl Groups<'_> {
     fn try_second_link(&mut self, group: GroupIdx) {
         self.set_formation(group, Formation::AddingSecond, None);
         if let Some(g) = self.groups.at_mut(group) {
-            g.add_wish.due = true;
+            g.add_schedule.due = true;
         }
         self.start_flow(group);
         self.conclude_formation(group);

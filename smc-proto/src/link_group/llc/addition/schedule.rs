@@ -1,4 +1,4 @@
-//! When a further link is tried: at once, or after a pause.
+//! When a group adds a further link: at once, or after a pause that grows with each failure.
 
 use core::hash::{Hash, Hasher};
 
@@ -8,25 +8,25 @@ use crate::link_group::Groups;
 use crate::link_group::Role;
 use crate::time::Instant;
 
-/// Whether and when a further link is to be tried.
+/// When a group is to add a further link, if at all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct AddWish {
-    /// At the next opportunity.
+pub(crate) struct AddLinkSchedule {
+    /// Whether to add one as soon as no exchange is in progress.
     pub(crate) due: bool,
-    /// Not before this time.
+    /// When to try again after a failure.
     pub(crate) retry: Option<Instant>,
-    /// Attempts that failed since something changed.
+    /// Number of attempts that have failed in a row.
     pub(crate) failures: u8,
-    /// Exchanges of connections that went before it.
+    /// Number of exchanges for connections that were started first, although a link was due.
     pub(crate) yielded: u8,
-    /// The client announced a port while this side waited for the answer that ends
-    /// the present addition.
+    /// Whether the client has announced a port while this side waited for the answer that ends the
+    /// present addition.
     pub(crate) hinted: bool,
-    /// Until then a link that was added and is lost again counts as one of them.
+    /// Until this time the loss of a link that was added counts as a failed attempt.
     pub(crate) probation: Option<Instant>,
 }
 
-impl AddWish {
+impl AddLinkSchedule {
     pub(crate) const NONE: Self = Self {
         due: false,
         retry: None,
@@ -44,7 +44,7 @@ impl AddWish {
 }
 
 impl Groups<'_> {
-    /// Tries again after a pause that grows with each failure.
+    /// Schedules another attempt after a failed one.
     pub(crate) fn schedule_retry(&mut self, group: GroupIdx) {
         let now = self.now();
         let timeouts = self.data.core.config.timeouts;
@@ -55,25 +55,25 @@ impl Groups<'_> {
         // A port that came up during the attempt ends the pause at once, here or at
         // the client.
         //= LINK-050
-        if core::mem::take(&mut g.add_wish.hinted) {
-            g.add_wish.due = true;
-            g.add_wish.failures = 0;
+        if core::mem::take(&mut g.add_schedule.hinted) {
+            g.add_schedule.due = true;
+            g.add_schedule.failures = 0;
         }
-        if g.add_wish.due {
+        if g.add_schedule.due {
             return;
         }
-        let doublings = u32::from(g.add_wish.failures.min(16));
+        let doublings = u32::from(g.add_schedule.failures.min(16));
         let pause = timeouts
             .add_link_retry
             .saturating_mul(1_u32.wrapping_shl(doublings))
             .min(timeouts.add_link_retry_most);
-        g.add_wish.failures = g.add_wish.failures.saturating_add(1);
-        g.add_wish.retry = wanted.then(|| now.after(pause));
+        g.add_schedule.failures = g.add_schedule.failures.saturating_add(1);
+        g.add_schedule.retry = wanted.then(|| now.after(pause));
         self.arm_group(group);
     }
 
-    /// A group that lost a link wants another one (LINK-042): at once, unless
-    /// links are lost as fast as they are added (reliability H17).
+    /// Adds a link to a group that has lost one (LINK-042): at once, unless links are lost as fast as
+    /// they are added (reliability H17).
     pub(crate) fn want_redundancy(&mut self, group: GroupIdx) {
         let now = self.now();
         let Some(g) = self.groups.at_mut(group) else {
@@ -82,27 +82,27 @@ impl Groups<'_> {
         if !g.is_active() {
             return;
         }
-        let wish = &mut g.add_wish;
-        if wish.probation.is_none_or(|until| until <= now) {
-            wish.failures = 0;
-        } else if wish.failures > 0 {
+        let schedule = &mut g.add_schedule;
+        if schedule.probation.is_none_or(|until| until <= now) {
+            schedule.failures = 0;
+        } else if schedule.failures > 0 {
             self.schedule_retry(group);
             return;
         } else {
-            wish.failures = 1;
+            schedule.failures = 1;
         }
         self.try_for_link(group);
     }
 
-    /// A further link is worth a try now.
+    /// Tries to add a link now: the server starts the exchange, the client announces a port.
     pub(crate) fn try_for_link(&mut self, group: GroupIdx) {
         let Some(g) = self.groups.at_mut(group) else {
             return;
         };
-        g.add_wish.retry = None;
+        g.add_schedule.retry = None;
         match g.role {
             Role::Server => {
-                g.add_wish.due = true;
+                g.add_schedule.due = true;
                 self.arm_group(group);
                 self.start_flow(group);
             }
@@ -113,7 +113,7 @@ impl Groups<'_> {
         }
     }
 
-    /// The pause is over. A client repeats its announcement, which has no reply.
+    /// Handles the end of the pause. A client repeats its announcement of a port, as that has no reply.
     pub(in super::super) fn on_retry(&mut self, group: GroupIdx) {
         self.try_for_link(group);
         if !self.is_server(group) && self.spare_port(group, None).is_some() {
