@@ -141,7 +141,7 @@ impl<D: IsmDevice> Binding<D> {
     pub fn execute(&mut self, command: IsmCommand) {
         match command {
             IsmCommand::Signal { conn, .. } | IsmCommand::Move { conn, .. }
-                if self.owes_failure(conn) => {}
+                if self.has_unreported_failure(conn) => {}
             IsmCommand::Signal { conn, buffer, cdc } => self.signal(conn, buffer, &cdc),
             _ => self.execute_other(command),
         }
@@ -168,10 +168,10 @@ impl<D: IsmDevice> Binding<D> {
         }
     }
 
-    /// Whether the failed move of a connection still has to be reported to the engine: the
-    /// peer must not be notified of bytes that it has not got.
+    /// Whether a move of this connection has failed, and the engine has not polled that yet. Signals
+    /// are dropped meanwhile: the peer must not be notified of bytes that were not written.
     #[inline]
-    fn owes_failure(&self, conn: ConnId) -> bool {
+    fn has_unreported_failure(&self, conn: ConnId) -> bool {
         if self.answers.is_empty() {
             return false;
         }
@@ -283,7 +283,7 @@ impl<D: IsmDevice> Binding<D> {
     #[inline(always)]
     pub fn write_signal(&mut self, signal: &Signal) {
         let Signal { conn, buffer, cdc } = signal;
-        if !self.owes_failure(*conn) {
+        if !self.has_unreported_failure(*conn) {
             self.signal(*conn, *buffer, &cdc.emit(Endianness::NATIVE));
         }
     }

@@ -193,7 +193,7 @@ impl Device {
         };
         self.note_behind();
         let peer = channel.owner();
-        self.bury(channel.uid, channel.socket);
+        self.keep_ended_socket(channel.uid, channel.socket);
         if self.is_joined(&peer) {
             // What was offered over this one is gone all the same.
             self.end_attached(key, |at| at.is_over(key), || Attached::Vanished(peer));

@@ -312,14 +312,14 @@ impl Device {
         let is_taken = known.chain(self.departed.iter().copied()).any(is_anothers);
         let is_own = peer == self.gid || peer == self.gids.toward(uid);
         if is_own || is_taken {
-            self.bury(uid, channel.socket);
+            self.keep_ended_socket(uid, channel.socket);
             return Err(io::ErrorKind::AddrInUse.into());
         }
         let full = || io::Error::from(io::ErrorKind::QuotaExceeded);
         //= SHM-033
         let of_theirs = |(_, known): &(Key, &Channel)| known.uid == uid;
         if is_stranger(uid) && self.channels.iter().filter(of_theirs).count() >= OF_A_STRANGER {
-            self.bury(uid, channel.socket);
+            self.keep_ended_socket(uid, channel.socket);
             return Err(full());
         }
         let key = self.channels.insert_with(|_| channel).ok_or_else(full)?;
@@ -346,9 +346,9 @@ impl Device {
     /// to the peer after all. CLC is to be spoken nevertheless, and declined.
     pub fn admit(&mut self, paired: Paired) -> io::Result<Gid128> {
         let peer = paired.peer;
-        self.in_flight.greeted(peer.uid);
+        self.in_flight.remove_greeting(peer.uid);
         if let Some(socket) = paired.left {
-            self.bury(peer.uid, socket);
+            self.keep_ended_socket(peer.uid, socket);
         }
         if let Some(channel) = paired.channel {
             self.adopt(*channel)?;

@@ -1,10 +1,11 @@
-//! Descriptors in flight: sent, and not received by the peer yet.
+//! Limits of the descriptors in flight: sent over a channel, and not received by the peer yet.
 //!
-//! The kernel counts them against RLIMIT_NOFILE of the user that sent them, in all its
-//! processes together: a peer that never reads would take the passing of descriptors away
-//! from every program of this user. So a channel's socket takes a window of messages, and
-//! what peers of one other user leave unread is bounded over all channels, also those that
-//! have ended here: what lies in the queue of a peer's socket stays there.
+//! The kernel counts descriptors in flight against RLIMIT_NOFILE of the user that has sent them,
+//! over all processes of that user. A peer that never reads could use them up, so that no program of
+//! this user could pass a descriptor. So a channel's socket has a window of messages, and the number
+//! in flight to peers of strangers, that is of users other than root and this process's own, is
+//! bounded over all channels. Channels that have ended here count too: what is in the queue of a
+//! peer's socket stays there.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -19,70 +20,72 @@ use super::pairing::{Paired, Peer, Reach};
 use super::socket::Socket;
 use crate::device::IsmError;
 
-/// Descriptors in flight to peers of one user that is neither root nor this process's own.
+/// Most descriptors in flight to peers of one stranger.
 pub(super) const OF_A_USER: usize = 64;
 
-/// Descriptors in flight to peers of all such users together.
+/// Most descriptors in flight to peers of all strangers together.
 pub(super) const OF_ALL: usize = 256;
 
 /// Pause before the kernel is asked again what a user's peers have received.
 const RETRY: Duration = Duration::from_millis(10);
 
-/// Longest time from the leave to make a channel to its first message.
+/// How long a channel that may be made counts, until its first message is sent.
 const GREETING: Duration = Duration::from_secs(2);
 
-/// What is in flight besides the messages of channels.
+/// Descriptors in flight beside those that the channels of a device count.
 #[derive(Debug, Default)]
 pub(super) struct InFlight {
-    /// Sockets of channels that have ended, with something unread, and their peers' users.
-    left: Vec<(u32, Socket)>,
-    /// Channels that are about to be made: with peers of which users, since when.
-    greeting: Vec<(u32, Instant)>,
-    /// Users with too much in flight.
-    crowded: BTreeMap<u32, Crowded>,
+    /// Sockets of ended channels whose peers have not received everything, with the peers' users.
+    ended: Vec<(u32, Socket)>,
+    /// Channels that may be made: user of the peer, and since when.
+    greetings: Vec<(u32, Instant)>,
+    /// Users whose peers have too many descriptors in flight.
+    over_limit: BTreeMap<u32, OverLimit>,
 }
 
-/// A user with too much in flight.
+/// State of a user whose peers have too many descriptors in flight.
 #[derive(Clone, Copy, Debug)]
-struct Crowded {
+struct OverLimit {
     since: Instant,
+    /// When the kernel was last asked what the peers have received.
     asked: Instant,
 }
 
 impl InFlight {
-    /// Closes sockets whose peers have received all, or gone.
+    /// Closes sockets of ended channels whose peers have received everything, or have gone.
     pub(super) fn sweep(&mut self) {
-        self.left.retain(|(_, socket)| socket.unread() > 0);
+        self.ended.retain(|(_, socket)| socket.unread() > 0);
     }
 
-    /// Whether sockets are kept of channels that have ended.
-    pub(super) fn has_left(&self) -> bool {
-        !self.left.is_empty()
+    /// Whether sockets of ended channels are kept.
+    pub(super) fn has_ended_sockets(&self) -> bool {
+        !self.ended.is_empty()
     }
 
-    /// Sockets that are kept of channels that have ended.
+    /// Number of sockets of ended channels that are kept.
     #[cfg(test)]
-    pub(super) fn left(&self) -> usize {
-        self.left.len()
+    pub(super) fn ended_sockets(&self) -> usize {
+        self.ended.len()
     }
 
-    /// A channel that was about to be made with a peer of this user is made, or given up.
-    pub(super) fn greeted(&mut self, uid: u32) {
-        if let Some(at) = self.greeting.iter().position(|(of, _)| *of == uid) {
-            self.greeting.swap_remove(at);
+    /// Notes that a channel that might be made with a peer of this user was made, or given up.
+    pub(super) fn remove_greeting(&mut self, uid: u32) {
+        if let Some(place) = self.greetings.iter().position(|(of, _)| *of == uid) {
+            self.greetings.swap_remove(place);
         }
     }
 
-    fn greeting(&mut self, uid: u32, now: Instant) -> usize {
-        self.greeting
+    /// Number of channels that may be made with peers of this user.
+    fn count_greetings(&mut self, uid: u32, now: Instant) -> usize {
+        self.greetings
             .retain(|(_, since)| now.duration_since(*since) < GREETING);
-        self.greeting.iter().filter(|(of, _)| *of == uid).count()
+        self.greetings.iter().filter(|(of, _)| *of == uid).count()
     }
 }
 
 impl Device {
-    /// What pairing has to know of a peer. If a channel may be made, one of those that the
-    /// peer's user can have is kept for it until [`Self::admit`].
+    /// What pairing has to know of a peer. If a channel may be made, it counts as one of the channels
+    /// that the peer's user can have, until [`Self::admit`] or [`Self::abandon`].
     //= SHM-042
     pub fn reach(&mut self, peer: &Peer) -> Reach {
         let joined = self.is_joined(peer);
@@ -92,54 +95,58 @@ impl Device {
         }
         let now = Instant::now();
         let channels = self.channels.iter().filter(|(_, at)| at.uid == uid).count();
-        let room = channels + self.in_flight.greeting(uid, now) < OF_A_STRANGER;
+        let room = channels + self.in_flight.count_greetings(uid, now) < OF_A_STRANGER;
         let may_greet = room && self.has_room_in_flight(uid);
         if may_greet {
-            self.in_flight.greeting.push((uid, now));
+            self.in_flight.greetings.push((uid, now));
         }
         Reach { joined, may_greet }
     }
 
-    /// Gives up a pairing whose connection has ended: no channel comes of it. Descriptors that
-    /// were sent to its peer count as in flight until the peer has received them or gone.
+    /// Gives up a pairing whose connection has ended, with its channel. Descriptors that were sent to
+    /// the peer count as in flight until the peer has received them, or has gone.
     //= SHM-042
     pub fn abandon(&mut self, paired: Paired) {
         let uid = paired.peer.uid;
-        self.in_flight.greeted(uid);
+        self.in_flight.remove_greeting(uid);
         let made = paired.channel.map(|channel| channel.socket);
         for socket in paired.left.into_iter().chain(made) {
-            self.bury(uid, socket);
+            self.keep_ended_socket(uid, socket);
         }
     }
 
-    /// Whether one more descriptor can be sent to a peer of this user.
+    /// Checks that one more descriptor can be sent to a peer of this user.
     ///
     /// # Errors
-    /// [`IsmError::Busy`], or [`IsmError::Unreachable`] if its peers have left too much
-    /// unread for [`STALLED`].
+    /// [`IsmError::Busy`] if too many are in flight; [`IsmError::Unreachable`] if that has been so
+    /// for [`STALLED`].
     //= SHM-042
     pub(super) fn check_in_flight(&mut self, uid: u32) -> Result<(), IsmError> {
         if !is_stranger(uid) {
             return Ok(());
         }
         let now = Instant::now();
-        let known = self.in_flight.crowded.get(&uid).copied();
-        let is_new = known.is_none_or(|at| now.duration_since(at.asked) >= RETRY);
-        if is_new && self.has_room_in_flight(uid) {
-            self.in_flight.crowded.remove(&uid);
+        let known = self.in_flight.over_limit.get(&uid).copied();
+        let may_ask = known.is_none_or(|known| now.duration_since(known.asked) >= RETRY);
+        if may_ask && self.has_room_in_flight(uid) {
+            self.in_flight.over_limit.remove(&uid);
             return Ok(());
         }
-        let since = known.map_or(now, |at| at.since);
-        let asked = known.filter(|_| !is_new).map_or(now, |at| at.asked);
-        self.in_flight.crowded.insert(uid, Crowded { since, asked });
+        let since = known.map_or(now, |known| known.since);
+        let asked = known.filter(|_| !may_ask).map_or(now, |known| known.asked);
+        self.in_flight
+            .over_limit
+            .insert(uid, OverLimit { since, asked });
         if now.duration_since(since) >= STALLED {
             return Err(IsmError::Unreachable);
         }
-        // No socket becomes readable by it.
+        // No socket becomes readable when a peer receives something.
         self.alarm.set_by(now + RETRY);
         Err(IsmError::Busy)
     }
 
+    /// Whether one more descriptor to a peer of stranger `uid` is within the limits. Asks the kernel
+    /// what peers have received if it is not by the numbers known.
     fn has_room_in_flight(&mut self, uid: u32) -> bool {
         let own = own_user();
         let is_stranger = |uid: u32| uid != 0 && uid != own;
@@ -159,23 +166,24 @@ impl Device {
         room(self)
     }
 
-    /// Descriptors in flight to peers of these users, or waiting to be sent: at most.
+    /// Upper bound of the descriptors in flight to peers of these users, or queued for them.
     pub(super) fn in_flight_to(&self, is_of: impl Fn(u32) -> bool) -> usize {
         let channels = self.channels.iter().filter(|(_, at)| is_of(at.uid));
         let sent: usize = channels.map(|(_, at)| at.outbox.in_flight()).sum();
-        let left = self.in_flight.left.iter().filter(|(uid, _)| is_of(*uid));
-        sent + left.map(|(_, socket)| socket.unread()).sum::<usize>()
+        let ended = self.in_flight.ended.iter();
+        let ended = ended.filter(|(uid, _)| is_of(*uid));
+        sent + ended.map(|(_, socket)| socket.unread()).sum::<usize>()
     }
 
-    /// Keeps what is left of a channel as long as its peer has something unread: else it
-    /// could not be counted.
-    pub(super) fn bury(&mut self, uid: u32, socket: Socket) {
+    /// Keeps the socket of an ended channel open until the peer has received everything, if the peer
+    /// is a stranger's: the kernel can be asked only by an open socket what is unread.
+    pub(super) fn keep_ended_socket(&mut self, uid: u32, socket: Socket) {
         let has_others = self
             .channels
             .iter()
             .any(|(_, at): (_, &Channel)| at.uid == uid);
         if !has_others {
-            self.in_flight.crowded.remove(&uid);
+            self.in_flight.over_limit.remove(&uid);
         }
         if !is_stranger(uid) || socket.unread() == 0 {
             return;
@@ -183,11 +191,11 @@ impl Device {
         socket.finish();
         let data = EventData::new_u64(LEFT);
         let flags = EventFlags::OUT | EventFlags::ET;
-        // It has been added as a channel, or not at all.
+        // The socket of a channel that was admitted is in the poller already.
         let added = rustix::event::epoll::modify(&*self.poller, &socket, data, flags)
             .or_else(|_| rustix::event::epoll::add(&*self.poller, &socket, data, flags));
         if added.is_ok() {
-            self.in_flight.left.push((uid, socket));
+            self.in_flight.ended.push((uid, socket));
         }
     }
 }

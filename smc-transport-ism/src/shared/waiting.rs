@@ -354,7 +354,7 @@ impl Device {
         let (key, channel) = channels.next()?;
         let is_only = channels.next().is_none();
         let is_due = |at| at <= Instant::now();
-        let has_others = self.behind || channel.awaits_room || self.in_flight.has_left();
+        let has_others = self.behind || channel.awaits_room || self.in_flight.has_ended_sockets();
         (is_only && !has_others && !self.alarm.at().is_some_and(is_due)).then_some(key)
     }
 

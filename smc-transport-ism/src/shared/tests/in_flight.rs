@@ -107,7 +107,7 @@ fn what_a_peer_leaves_unread_counts_after_its_channel_has_ended() {
         greeted += 1;
         let (mut channel, _, far) = begun_by_hostile(&device, gid);
         channel.uid = uid;
-        device.in_flight.greeted(uid);
+        device.in_flight.remove_greeting(uid);
         device.adopt(channel).unwrap();
         far.send(
             Message::Go {
@@ -130,13 +130,13 @@ fn what_a_peer_leaves_unread_counts_after_its_channel_has_ended() {
     };
     assert!(device.reach(&honest).may_greet);
     // It ends: nothing is kept.
-    assert_eq!(device.in_flight.left(), OF_A_USER);
+    assert_eq!(device.in_flight.ended_sockets(), OF_A_USER);
     drop(kept);
     device.note_readable();
     while device.poll().is_some() {}
     device.note_readable();
     while device.poll().is_some() {}
-    assert_eq!(device.in_flight.left(), 0);
+    assert_eq!(device.in_flight.ended_sockets(), 0);
     assert_eq!(device.in_flight_to(|_| true), 0);
 }
 
@@ -170,7 +170,7 @@ fn a_socket_is_kept_for_what_a_stranger_has_not_read_and_for_nothing_else() {
         if reads {
             assert!(matches!(far.receive(), Received::Message(..)));
         }
-        device.bury(uid, near);
-        assert_eq!(device.in_flight.left(), kept, "{uid} {reads}");
+        device.keep_ended_socket(uid, near);
+        assert_eq!(device.in_flight.ended_sockets(), kept, "{uid} {reads}");
     }
 }
