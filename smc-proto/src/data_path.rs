@@ -294,6 +294,7 @@ fn follow_up<'a>(
         tap,
     };
     let Some(record) = path.connections.at_mut(index) else {
+        debug_assert!(false, "the connection has just changed");
         return Deferred::Nothing;
     };
     let (link, phase) = (record.link, record.phase);

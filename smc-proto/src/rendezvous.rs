@@ -321,6 +321,7 @@ impl Engine<'_> {
     /// Moves a rendezvous to another state, and notes for link groups how far it is.
     fn set_state(&mut self, handshake: HandshakeIdx, state: State) {
         let Some(h) = self.handshakes.at_mut(handshake) else {
+            debug_assert!(false, "the caller has a live rendezvous");
             return;
         };
         let (conn, old) = (h.conn, h.state);

@@ -30,6 +30,7 @@ impl DataPath<'_> {
             return false;
         };
         let Some((link_generation, state)) = self.links.entry(link) else {
+            debug_assert!(false, "a list has live entries only");
             return false;
         };
         if !state.is_flowing(core.changes) {
@@ -44,6 +45,7 @@ impl DataPath<'_> {
             return false;
         }
         let Some((generation, record)) = self.connections.entry(index) else {
+            debug_assert!(false, "a list has live entries only");
             return false;
         };
         let Some(connection) = record.connection.as_mut() else {

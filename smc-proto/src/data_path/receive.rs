@@ -96,6 +96,7 @@ impl DataPath<'_> {
     ) -> Deferred {
         let core = &mut *self.core;
         let Some(record) = self.connections.at_mut(conn) else {
+            debug_assert!(false, "the receiver was found");
             return Deferred::Nothing;
         };
         let Some(connection) = record.connection.as_mut() else {

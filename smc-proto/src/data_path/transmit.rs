@@ -108,6 +108,7 @@ impl DataPath<'_> {
     #[inline(always)]
     pub(crate) fn rotate_link(&mut self, link: LinkIdx, has_work: bool, keeps_place: bool) {
         let Some(state) = self.links.at(link) else {
+            debug_assert!(false, "the link has just transmitted");
             return;
         };
         if let Some(device) = self

@@ -20,6 +20,7 @@ impl Engine<'_> {
     //= CLOSE-001
     pub(crate) fn establish(&mut self, handshake: HandshakeIdx) {
         let Some(h) = self.handshakes.at(handshake) else {
+            debug_assert!(false, "the caller has a live rendezvous");
             return;
         };
         let (conn, smcd) = (h.conn, h.smcd.is_some());
@@ -81,6 +82,7 @@ impl Engine<'_> {
         (connection, remote, target): (Connection, RemoteElement, Target),
     ) {
         let (Some(h), Some(record)) = (self.handshakes.at(handshake), self.conn(conn)) else {
+            debug_assert!(false, "the caller has a live rendezvous");
             return;
         };
         let (early, first_contact) = (h.early, record.first_contact);

@@ -148,6 +148,7 @@ impl Engine<'_> {
     /// buffer. Attaches the latter if the peer's DMB is known. Declines if there is no memory.
     fn enter_ism_group(&mut self, group: GroupIdx, conn: ConnIdx, handshake: HandshakeIdx) {
         let Some(h) = self.handshakes.at_mut(handshake) else {
+            debug_assert!(false, "the caller has a live rendezvous");
             return;
         };
         let config = &self.groups.data.core.config;
@@ -238,6 +239,7 @@ impl Engine<'_> {
         accept: &SmcdAcceptConfirm,
     ) {
         let Some(h) = self.handshakes.at_mut(handshake) else {
+            debug_assert!(false, "the caller has a live rendezvous");
             return;
         };
         let (version, offer) = match accept.v2 {
@@ -322,6 +324,7 @@ impl Engine<'_> {
         confirm: &SmcdAcceptConfirm,
     ) {
         let Some(h) = self.handshakes.at(handshake) else {
+            debug_assert!(false, "the caller has a live rendezvous");
             return;
         };
         let terms = h.agreed.terms;

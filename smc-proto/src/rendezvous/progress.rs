@@ -48,6 +48,7 @@ impl Engine<'_> {
 
     fn advance(&mut self, handshake: HandshakeIdx) {
         let Some(h) = self.handshakes.at(handshake) else {
+            debug_assert!(false, "the caller has a live rendezvous");
             return;
         };
         let (conn, state, role) = (h.conn, h.state, h.role);
@@ -165,6 +166,7 @@ impl Engine<'_> {
         );
         self.prepare(handshake, now, wait);
         let Some(h) = self.handshakes.at(handshake) else {
+            debug_assert!(false, "the caller has a live rendezvous");
             return;
         };
         let peer = h.peer;
@@ -194,6 +196,7 @@ impl Engine<'_> {
     //= RMB-013
     fn request_buffers(&mut self, conn: ConnIdx, handshake: HandshakeIdx) {
         let Some(h) = self.handshakes.at(handshake) else {
+            debug_assert!(false, "the caller has a live rendezvous");
             return;
         };
         let config = &self.groups.data.core.config;

@@ -54,6 +54,7 @@ impl Engine<'_> {
         paths: &[LocalPath],
     ) {
         let Some(h) = self.handshakes.at_mut(handshake) else {
+            debug_assert!(false, "the caller has a live rendezvous");
             return;
         };
         let terms = negotiated.terms;
@@ -183,11 +184,13 @@ impl Engine<'_> {
             return self.start_ism_group(handshake, Role::Server, true);
         }
         let Some(h) = self.handshakes.at_mut(handshake) else {
+            debug_assert!(false, "the caller has a live rendezvous");
             return;
         };
         let conn = h.conn;
         self.groups.unqueue(conn);
         let Some(h) = self.handshakes.at_mut(handshake) else {
+            debug_assert!(false, "the caller has a live rendezvous");
             return;
         };
         let (Some(path), Some(proposal)) = (h.paths.first().copied(), h.proposal()) else {
@@ -231,6 +234,7 @@ impl Engine<'_> {
         let (group, link, first_contact) = (record.group, record.link, record.first_contact);
         let usable = self.group(group).is_some_and(|g| !g.is_ending());
         let Some(h) = self.handshakes.at_mut(handshake) else {
+            debug_assert!(false, "the caller has a live rendezvous");
             return;
         };
         let terms = h.agreed.terms;
