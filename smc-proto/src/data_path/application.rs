@@ -27,12 +27,12 @@ impl DataPath<'_> {
         let Some(connection) = record.connection.as_mut() else {
             return Err(ApiMisuse::SendClosed);
         };
-        let seen = self.tap.marks_before(connection);
+        let before = self.tap.marks_before(connection);
         let written = connection.write(self.core.now, &self.core.config.connection, |space| {
             fill(&BufferSpans::of_send_buffer(buffer, space))
         })?;
         let moved = connection.moved_deadline();
-        self.compare(index, seen);
+        self.trace_conn_changes(index, before);
         self.after_write(link, index, moved, written);
         Ok(written)
     }
@@ -71,13 +71,13 @@ impl DataPath<'_> {
             return Err(ApiMisuse::Closed);
         };
         let eye_catcher = self.core.has_eye_catcher(connection.receive_ring());
-        let seen = self.tap.marks_before(connection);
+        let before = self.tap.marks_before(connection);
         let bytes = connection.read(
             #[inline(always)]
             |bytes| take(&element.spans(bytes, eye_catcher)),
         )?;
         let follows = connection.has_work_of_reading();
-        self.compare(index, seen);
+        self.trace_conn_changes(index, before);
         if follows {
             self.queue_on_link(link, index);
         }

@@ -51,10 +51,10 @@ impl DataPath<'_> {
         let Some(connection) = owner.connection.as_mut() else {
             return Deferred::Nothing;
         };
-        let seen = self.tap.marks_before(connection);
+        let before = self.tap.marks_before(connection);
         connection.on_notify_completed(now, &self.core.config.connection, record);
         let is_done = active && !connection.has_follow_up();
-        self.compare(index, seen);
+        self.trace_conn_changes(index, before);
         if is_done {
             return Deferred::Nothing;
         }

@@ -102,7 +102,7 @@ impl DataPath<'_> {
         let Some(connection) = record.connection.as_mut() else {
             return Deferred::Nothing;
         };
-        let seen = self.tap.marks_before(connection);
+        let before = self.tap.marks_before(connection);
         let (outcome, cdc) = apply(connection, core.now, &core.config.connection);
         count_outcome(&mut core.statistics, outcome);
         let readable = connection.take_readable();
@@ -112,7 +112,7 @@ impl DataPath<'_> {
             core.connection_events
                 .push_back(&mut self.connections, conn);
         }
-        self.trace_received(conn, seen, cdc, outcome);
+        self.trace_received(conn, before, cdc, outcome);
         if !has_follow_up {
             return Deferred::Nothing;
         }
@@ -125,10 +125,10 @@ impl DataPath<'_> {
         let record = self.connections.at_mut(conn);
         if let Some(connection) = record.and_then(|record| record.connection.as_mut()) {
             let core = &mut *self.core;
-            let seen = self.tap.marks_before(connection);
+            let before = self.tap.marks_before(connection);
             let outcome = connection.on_cdc(core.now, &core.config.connection, cdc);
             count_outcome(&mut core.statistics, outcome);
-            self.trace_received(conn, seen, Some(*cdc), outcome);
+            self.trace_received(conn, before, Some(*cdc), outcome);
         }
     }
 

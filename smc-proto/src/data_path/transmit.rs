@@ -76,7 +76,7 @@ impl DataPath<'_> {
         let config = &self.core.config.connection;
         let address = record.target.address;
         let connection = record.connection.as_mut()?;
-        let seen = self.tap.marks_before(connection);
+        let before = self.tap.marks_before(connection);
         let Some(sent) = connection.next_transmit(self.core.now, config, address, transmit) else {
             state.ready.remove(&mut self.connections, index);
             *deferred = Deferred::Release(index);
@@ -95,7 +95,7 @@ impl DataPath<'_> {
         transmit.wr_id = WrId(number);
         state.ready.remove(&mut self.connections, index);
         let keeps_place = state.advance_round(index);
-        self.trace_sent(index, seen, &transmit.cdc);
+        self.trace_sent(index, before, &transmit.cdc);
         if has_follow_up {
             *deferred = self.follow_up(index);
         }

@@ -42,7 +42,7 @@ pub struct LentConnection {
     config: ConnectionConfig,
     counts: DataCounts,
     /// How far it was when it was lent, for the events of what happened since.
-    seen: MarksBefore,
+    before: MarksBefore,
 }
 
 impl LentConnection {
@@ -199,7 +199,7 @@ impl<S: Storage> Endpoint<S> {
             .filter(|record| record.can_be_lent())?;
         let connection = record.connection.take()?;
         record.lending = Lending::Lent;
-        let seen = tap.marks_before(&connection);
+        let before = tap.marks_before(&connection);
         tap.note(now, || (conn.into(), TraceEvent::Lent));
         Some(LentConnection {
             eye_catcher: self.core.has_eye_catcher(connection.receive_ring()),
@@ -210,7 +210,7 @@ impl<S: Storage> Endpoint<S> {
             now,
             config: self.core.config.connection,
             counts: DataCounts::default(),
-            seen,
+            before,
         })
     }
 
@@ -236,7 +236,7 @@ impl<S: Storage> Endpoint<S> {
                 sent: u32::try_from(lent.counts.cdc_sent).unwrap_or(u32::MAX),
                 received: u32::try_from(lent.counts.cdc_received).unwrap_or(u32::MAX),
             });
-        engine.groups.data.compare(index, lent.seen);
+        engine.groups.data.trace_conn_changes(index, lent.before);
         let deferred = engine.groups.data.follow_up(index);
         if deferred != Deferred::Nothing {
             engine.groups.execute(deferred);

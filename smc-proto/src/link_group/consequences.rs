@@ -23,9 +23,9 @@ impl Groups<'_> {
     ) -> Option<R> {
         let now = self.data.core.now;
         let connection = self.data.connections.at_mut(index)?.connection.as_mut()?;
-        let seen = self.data.tap.marks_before(connection);
+        let before = self.data.tap.marks_before(connection);
         let result = change(connection, now, &self.data.core.config);
-        self.data.compare(index, seen);
+        self.data.trace_conn_changes(index, before);
         self.follow_up(index);
         Some(result)
     }

@@ -88,12 +88,12 @@ impl Groups<'_> {
             })
             .find(|(index, _)| *index != link)
             .map(|(index, _)| index);
-        let seen = self.data.look_at_link(reprieved.unwrap_or(Idx::NONE));
+        let before = self.data.link_before(reprieved.unwrap_or(Idx::NONE));
         if let Some(index) = reprieved
             && let Some(l) = self.data.links.at_mut(index)
         {
             l.link_state = LinkState::Active;
-            self.data.compare_link(index, seen);
+            self.data.trace_link_changes(index, before);
             self.arm_link(index);
             self.data.schedule_link(index);
             return false;

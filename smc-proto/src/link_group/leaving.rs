@@ -45,7 +45,7 @@ impl Groups<'_> {
         reason: DeleteLinkReason,
         graceful: bool,
     ) {
-        let seen = self.data.look_at_link(link);
+        let before = self.data.link_before(link);
         let Some(l) = self.data.links.at_mut(link) else {
             return;
         };
@@ -57,7 +57,7 @@ impl Groups<'_> {
             progress: DeletionProgress::Due,
             deadline: None,
         });
-        self.data.compare_link(link, seen);
+        self.data.trace_link_changes(link, before);
         self.arm_link(link);
         if let Some(g) = self.groups.at_mut(group) {
             g.lost_links = true;

@@ -37,29 +37,36 @@ impl DataPath<'_> {
         }
     }
 
-    /// The events of what changed of a connection since it was looked at.
+    /// Emits an event for each mark of a connection that has changed since `before`.
     #[inline(always)]
-    pub(crate) fn compare(&mut self, conn: ConnIdx, seen: MarksBefore) {
+    pub(crate) fn trace_conn_changes(&mut self, conn: ConnIdx, before: MarksBefore) {
         if self.tap.is_on() {
-            compare(&mut self.tap, self.core.now, &self.connections, conn, seen);
+            compare(
+                &mut self.tap,
+                self.core.now,
+                &self.connections,
+                conn,
+                before,
+            );
         }
     }
 
-    /// The message of a transmit, behind what it says of bytes.
+    /// Emits the events of a transmit: changes of the connection, then the CDC message.
     #[inline(always)]
-    pub(crate) fn trace_sent(&mut self, conn: ConnIdx, seen: MarksBefore, cdc: &Cdc) {
+    pub(crate) fn trace_sent(&mut self, conn: ConnIdx, before: MarksBefore, cdc: &Cdc) {
         if self.tap.is_on() {
-            self.compare(conn, seen);
+            self.trace_conn_changes(conn, before);
             self.trace_conn(conn, || sent(cdc));
         }
     }
 
-    /// A message received, if it is one, and before what followed from it.
+    /// Emits the events of a received message: the message if it is a CDC message, its outcome, then
+    /// changes of the connection.
     #[inline(always)]
     pub(crate) fn trace_received(
         &mut self,
         conn: ConnIdx,
-        seen: MarksBefore,
+        before: MarksBefore,
         cdc: Option<Cdc>,
         outcome: CdcOutcome,
     ) {
@@ -70,7 +77,7 @@ impl DataPath<'_> {
             if let Some(event) = judged(outcome) {
                 self.trace_conn(conn, || event);
             }
-            self.compare(conn, seen);
+            self.trace_conn_changes(conn, before);
         }
     }
 }
@@ -82,12 +89,12 @@ fn compare(
     at: Instant,
     connections: &Pool<'_, ConnectionRecord>,
     index: ConnIdx,
-    seen: MarksBefore,
+    before: MarksBefore,
 ) {
     let connection = connections
         .at(index)
         .and_then(|record| record.connection.as_ref());
-    if let (Some(before), Some(now)) = (seen.marks(), connection.map(MarksBefore::of)) {
+    if let (Some(before), Some(now)) = (before.marks(), connection.map(MarksBefore::of)) {
         let generation = connections.generation(index);
         let subject = ConnId { index, generation }.into();
         if let Some(now) = now.marks() {
@@ -174,31 +181,31 @@ impl Engine<'_> {
 /// State of a link before a change, or nothing while no one observes.
 #[derive(Clone, Copy, Debug)]
 #[must_use]
-pub(crate) struct SeenLink(Option<(LinkState, QpState)>);
+pub(crate) struct LinkBefore(Option<(LinkState, QpState)>);
 
 impl DataPath<'_> {
-    /// Notes the state of a link before it changes.
+    /// States of a link before a change, for [`Self::trace_link_changes`].
     #[inline(always)]
-    pub(crate) fn look_at_link(&self, link: LinkIdx) -> SeenLink {
+    pub(crate) fn link_before(&self, link: LinkIdx) -> LinkBefore {
         if !self.tap.is_on() {
-            return SeenLink(None);
+            return LinkBefore(None);
         }
-        SeenLink(self.links.at(link).map(|l| (l.link_state, l.state)))
+        LinkBefore(self.links.at(link).map(|l| (l.link_state, l.state)))
     }
 
-    /// The events of what changed of a link since it was looked at.
+    /// Emits an event for each state of a link that has changed since `before`.
     #[inline(always)]
-    pub(crate) fn compare_link(&mut self, link: LinkIdx, seen: SeenLink) {
+    pub(crate) fn trace_link_changes(&mut self, link: LinkIdx, before: LinkBefore) {
         if self.tap.is_on() {
-            self.changed_link(link, seen);
+            self.changed_link(link, before);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn changed_link(&mut self, link: LinkIdx, SeenLink(seen): SeenLink) {
+    fn changed_link(&mut self, link: LinkIdx, LinkBefore(before): LinkBefore) {
         let now = self.links.at(link).map(|l| (l.link_state, l.state));
-        let (Some((state, qp)), Some((new_state, new_qp))) = (seen, now) else {
+        let (Some((state, qp)), Some((new_state, new_qp))) = (before, now) else {
             return;
         };
         if qp != new_qp {

@@ -90,7 +90,7 @@ impl Tap<'_> {
     }
 
     /// Marks of a connection before a change, to be compared afterwards
-    /// ([`DataPath::compare`](crate::data_path::DataPath::compare)).
+    /// ([`DataPath::trace_conn_changes`](crate::data_path::DataPath::trace_conn_changes)).
     #[inline(always)]
     pub(crate) fn marks_before(&self, connection: &Connection) -> MarksBefore {
         match self.is_on() {

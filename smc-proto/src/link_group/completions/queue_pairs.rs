@@ -11,12 +11,12 @@ use crate::wire::types::{DeleteLinkReason, DiagnosisCode};
 
 impl Groups<'_> {
     pub(crate) fn set_qp_state(&mut self, index: LinkIdx, state: QpState) {
-        let seen = self.data.look_at_link(index);
+        let before = self.data.link_before(index);
         if let Some(l) = self.data.links.at_mut(index) {
             l.pending = None;
             l.state = state;
         }
-        self.data.compare_link(index, seen);
+        self.data.trace_link_changes(index, before);
     }
 
     pub(crate) fn on_qp_state(&mut self, link: LinkId, state: QpState) {
@@ -53,13 +53,13 @@ impl Groups<'_> {
 
     pub(crate) fn on_destroyed(&mut self, index: LinkIdx) {
         let group = self.link(index).map_or(Idx::NONE, |l| l.group);
-        let seen = self.data.look_at_link(index);
+        let before = self.data.link_before(index);
         if let Some(l) = self.data.links.at_mut(index) {
             l.state = QpState::Absent;
             l.pending = None;
             l.goal = QpGoal::Gone;
         }
-        self.data.compare_link(index, seen);
+        self.data.trace_link_changes(index, before);
         self.drop_absent_link(index);
         self.retire_buffers_if_drained(group);
     }

@@ -60,13 +60,13 @@ impl Groups<'_> {
 
     /// A link carries connections from now on.
     pub(crate) fn activate_link(&mut self, index: LinkIdx) {
-        let seen = self.data.look_at_link(index);
+        let before = self.data.link_before(index);
         let Some(link) = self.data.links.at_mut(index) else {
             return;
         };
         link.link_state = LinkState::Active;
         let (group, number) = (link.group, link.number);
-        self.data.compare_link(index, seen);
+        self.data.trace_link_changes(index, before);
         if self.data.tap.is_on() {
             let group = self.group_id(group);
             self.trace_link(index, || TraceEvent::LinkUp { number, group });
@@ -152,7 +152,7 @@ impl Groups<'_> {
         }
         let link = addition.link;
         self.set_addition(group, Addition::IDLE);
-        let seen = self.data.look_at_link(link);
+        let before = self.data.link_before(link);
         if let Some(l) = self.data.links.at_mut(link) {
             l.request = None;
             l.goal = QpGoal::Gone;
@@ -163,7 +163,7 @@ impl Groups<'_> {
             };
             l.link_state = LinkState::failed(DeleteLinkReason::LOST_PATH, progress);
         }
-        self.data.compare_link(link, seen);
+        self.data.trace_link_changes(link, before);
         if let Some(l) = self.data.links.at_mut(addition.via_link) {
             l.large = None;
         }

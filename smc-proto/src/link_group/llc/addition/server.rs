@@ -43,12 +43,12 @@ impl Groups<'_> {
             self.schedule_retry(group);
             return;
         };
-        let seen = self.data.look_at_link(link);
+        let before = self.data.link_before(link);
         if let Some(l) = self.data.links.at_mut(link) {
             l.number = number;
             l.link_state = LinkState::Offered;
         }
-        self.data.compare_link(link, seen);
+        self.data.trace_link_changes(link, before);
         let deadline = Some(
             self.now()
                 .after(self.data.core.config.timeouts.control_command),
@@ -141,7 +141,7 @@ impl Groups<'_> {
             self.abandon_addition(group, true);
             return;
         }
-        let seen = self.data.look_at_link(addition.link);
+        let before = self.data.link_before(addition.link);
         //= RENDEZVOUS-029
         if let Some(l) = self.data.links.at_mut(addition.link) {
             l.bind(other_end(reply), reply.mtu);
@@ -149,7 +149,7 @@ impl Groups<'_> {
             l.link_state = LinkState::Adding;
             l.goal = QpGoal::Rts;
         }
-        self.data.compare_link(addition.link, seen);
+        self.data.trace_link_changes(addition.link, before);
         self.hash_link(addition.link);
         if let Some(extension) = &reply.extension {
             self.learn_pairs(group, extension.rtokens.iter());
