@@ -412,10 +412,10 @@ impl Attempt {
 
     fn decided(&self, socket: &Socket, conn: ConnId) -> io::Result<Option<Carrier>> {
         let mut state = self.shard.lock();
-        state.settle(&self.shard, self.shard.now());
+        state.drain_and_park(&self.shard, self.shard.now());
         if socket.status().carrier.is_none() {
             state.peek_tcp(conn, self.shard.now());
-            state.settle(&self.shard, self.shard.now());
+            state.drain_and_park(&self.shard, self.shard.now());
         }
         let status = socket.status();
         match (status.carrier, status.closed) {
@@ -513,7 +513,7 @@ impl Drop for Attempt {
             if let Some(mut conn) = state.engine.conn(*conn) {
                 conn.abort(now);
             }
-            state.settle(&self.shard, now);
+            state.drain_and_park(&self.shard, now);
             drop(state);
             let _ = rustix::net::connect_unspec(&socket.tcp);
         }

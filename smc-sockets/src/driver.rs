@@ -224,7 +224,7 @@ impl Driver {
         if state.engine.poll_timeout().is_some_and(|at| at <= now) {
             state.engine.handle_timeout(now);
         }
-        state.rest(&shard, now);
+        state.finish_driver_turn(&shard, now);
         state.urge_handshakes(&shard, now);
         state.urge_closing(&shard, now);
         let answers = self.answers.values().map(|pairing| pairing.until);

@@ -208,7 +208,7 @@ fn give_back(
     let now = shard.coarse();
     if let Some(lent) = slot.take() {
         state.take_back(shard, socket, lent, head, now);
-        state.leave(shard, now);
+        state.release_device(shard, now);
     }
     // Tasks are woken behind the endpoint's lock, and may use the stream.
     drop(slot);
@@ -255,7 +255,7 @@ fn finish(shard: &Arc<Shard>, socket: &Socket, slot: MutexGuard<'_, Option<Lent>
 #[inline(never)]
 fn give_back_wanted(shard: &Arc<Shard>, socket: &Socket) {
     let mut state = shard.lock_for(socket);
-    state.leave(shard, shard.coarse());
+    state.release_device(shard, shard.coarse());
 }
 
 #[inline(never)]

@@ -3,7 +3,6 @@
 //! The thread that holds the lock reports to the engine what happened, and executes what it
 //! wants.
 
-mod attention;
 mod clc;
 mod closing;
 mod data;
@@ -18,6 +17,7 @@ mod leaving;
 mod left_to_loops;
 mod lock;
 mod loops;
+mod polling;
 mod state;
 mod timer;
 mod tracing;
@@ -262,7 +262,7 @@ impl Shard {
         };
         let mut state = State::new(engine, transports, driver_waker.clone());
         state.publish_stack(connections, dmb, pairs);
-        let lanes = state.attention.lanes.clone();
+        let lanes = state.polling.lanes.clone();
         Ok(Arc::new(Self {
             state: Mutex::new(state),
             poller,

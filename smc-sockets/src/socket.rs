@@ -424,7 +424,7 @@ impl Socket {
     }
 
     /// A thread begins to sleep at the call, or ends. Callers hold the endpoint's lock.
-    pub(crate) fn sleeper(&self, begins: bool) {
+    pub(crate) fn count_waiting_thread(&self, begins: bool) {
         if begins {
             self.sleepers.fetch_add(1, Ordering::Relaxed);
         } else {

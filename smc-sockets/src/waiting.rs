@@ -60,7 +60,7 @@ pub(crate) fn until_done_by<T>(
     let now = shard.coarse();
     match attempt(&mut state, now) {
         Some(done) => {
-            state.leave(shard, now);
+            state.release_device(shard, now);
             done
         }
         None => wait(
@@ -88,7 +88,7 @@ fn wait<'a, T>(
 ) -> io::Result<T> {
     let mut attempt = |state: &mut State, now| {
         let done = attempt(state, now)?;
-        state.leave(shard, now);
+        state.release_device(shard, now);
         Some(done)
     };
     let via = socket.via();
@@ -108,7 +108,7 @@ fn wait<'a, T>(
         socket.mark(direction);
         return Err(io::ErrorKind::WouldBlock.into());
     }
-    state.carry_out(shard, now);
+    state.execute_commands(shard, now);
     // What comes first is most often what is waited for.
     if state.spin_for(shard, socket, now, 1) {
         match direction {
@@ -125,7 +125,7 @@ fn wait<'a, T>(
         if let Some(done) = attempt(&mut state, now) {
             return done;
         }
-        state.take_in_of(shard, via, now);
+        state.drain_device(shard, via, now);
         if let Some(done) = attempt(&mut state, now) {
             return done;
         }
@@ -137,7 +137,7 @@ fn wait<'a, T>(
     if nonblocking {
         state.publish_progress(socket, now);
         socket.mark(direction);
-        state.leave(shard, now);
+        state.release_device(shard, now);
         return Err(io::ErrorKind::WouldBlock.into());
     }
     let mut budget = socket.spin().begin();
@@ -175,7 +175,7 @@ fn wait<'a, T>(
     loop {
         let left = timeout.map(|timeout| timeout.saturating_sub(now.since(since)));
         if left.is_some_and(|left| left.is_zero()) {
-            state.leave(shard, now);
+            state.release_device(shard, now);
             return Err(io::ErrorKind::WouldBlock.into());
         }
         socket.mark(direction);
@@ -186,12 +186,12 @@ fn wait<'a, T>(
         let interrupted;
         (state, interrupted) = sleep(shard, socket, state, left, can);
         now = shard.now();
-        state.take_in_of(shard, via, now);
+        state.drain_device(shard, via, now);
         if let Some(done) = attempt(&mut state, now) {
             return done;
         }
         if interrupted && socket.is_interruptible() {
-            state.leave(shard, now);
+            state.release_device(shard, now);
             return Err(io::ErrorKind::Interrupted.into());
         }
     }
@@ -230,7 +230,7 @@ pub(crate) fn spin(
             Direction::Write => state.is_writable(socket, now),
         };
         if ready {
-            state.leave(shard, now);
+            state.release_device(shard, now);
             drop(state);
             socket.spin().found();
             return Some(Spun::Ready);
@@ -259,14 +259,14 @@ fn sleep<'a>(
     happened: impl FnOnce(&mut State) -> bool,
 ) -> (Locked<'a>, bool) {
     let made = socket.wake_handle.count();
-    socket.sleeper(true);
-    state.sleeper(true);
+    socket.count_waiting_thread(true);
+    state.count_waiting_thread(true);
     // Completions of RNICs are handled by the driver.
     let words = match socket.via() {
         Via::Ism => state.become_leader(),
         Via::Verbs => None,
     };
-    state.settle(shard, shard.now());
+    state.drain_and_park(shard, shard.now());
     // Behind `made`: whoever requests it wakes this thread from now on.
     let mut interrupted = socket.is_interruptible() && interrupts::are_due();
     let mut no_futex_wait = false;
@@ -284,8 +284,8 @@ fn sleep<'a>(
     if words.is_some() {
         state.end_leadership(no_futex_wait);
     }
-    state.sleeper(false);
-    socket.sleeper(false);
+    state.count_waiting_thread(false);
+    socket.count_waiting_thread(false);
     (state, interrupted)
 }
 
@@ -323,7 +323,7 @@ impl Shard {
         loop {
             let mut state = self.lock();
             let coarse = self.coarse();
-            state.take_in(self, coarse);
+            state.drain_completions(self, coarse);
             let is_over = happened(&mut state);
             if is_over || budget.is_zero() {
                 state.stop_spinning(self, coarse);

@@ -67,7 +67,7 @@ impl Attempt {
         let mut state = shard.lock();
         match self.waits {
             Waits::Here => state.stay_awake(&shard, shard.now()),
-            Waits::Elsewhere => state.settle(&shard, shard.now()),
+            Waits::Elsewhere => state.drain_and_park(&shard, shard.now()),
             // The loop polls the device.
             Waits::Listed => {}
             // The runtime's loop polls the device.

@@ -163,7 +163,7 @@ impl Driver {
             let mut state = shard.lock();
             if let Some(mut conn) = conn.and_then(|conn| state.engine.conn(conn)) {
                 conn.abort(shard.now());
-                state.settle(&shard, shard.now());
+                state.drain_and_park(&shard, shard.now());
             }
         }
         // Whatever it still has, it is not counted any more.

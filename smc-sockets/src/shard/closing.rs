@@ -38,15 +38,15 @@ struct Left {
 impl State {
     /// Goes on with a connection that no thread asks for any more.
     pub(super) fn end_closed(&mut self, shard: &Arc<Shard>, conn: ConnId, now: Instant) {
-        if self.attention.loops == 0 || self.closing.0.len() >= MOST {
+        if self.polling.loops == 0 || self.closing.0.len() >= MOST {
             self.set_urgent(conn, true);
-            return self.settle(shard, now);
+            return self.drain_and_park(shard, now);
         }
-        if self.attention.must_park() || self.attention.parked_loops > 0 {
-            self.settle(shard, now);
+        if self.polling.must_park() || self.polling.parked_loops > 0 {
+            self.drain_and_park(shard, now);
         } else {
             // A loop is awake, and parks the device before it sleeps.
-            self.take_in(shard, now);
+            self.drain_completions(shard, now);
             self.arm(shard, now);
         }
         if self.entry(conn).is_some_and(|entry| !entry.urgent) {
@@ -54,7 +54,7 @@ impl State {
             self.closing.0.push_back(Left {
                 conn,
                 until,
-                loops: LeftToLoops::new(self.attention.polls),
+                loops: LeftToLoops::new(self.polling.polls),
             });
             self.wake_about(shard, until, now);
         }
@@ -65,7 +65,7 @@ impl State {
         if self.closing.0.front().is_none_or(|left| left.until > now) {
             return self.arm_closing(shard, now);
         }
-        let polls = self.attention.polls;
+        let polls = self.polling.polls;
         let mut all_due = self.closing.0.iter().filter(|left| left.until <= now);
         let is_late = all_due.any(|left| left.loops.waits(polls)) && self.is_loop_late(shard);
         let mut urges = false;
@@ -90,14 +90,14 @@ impl State {
             }
         }
         if urges {
-            self.settle(shard, now);
+            self.drain_and_park(shard, now);
         }
         self.arm_closing(shard, now);
     }
 
     fn arm_closing(&mut self, shard: &Shard, now: Instant) {
         if let Some(until) = self.closing.0.front().map(|left| left.until) {
-            self.look_again_at(shard, until, now);
+            self.schedule_next_check(shard, until, now);
         }
     }
 }

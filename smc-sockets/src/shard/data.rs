@@ -163,7 +163,7 @@ impl State {
             // The peer took the memory back that it had given this connection.
             let completion = IsmCompletion::MoveFailed { conn: id };
             self.engine.handle_ism(now, completion);
-            self.carry_out(shard, now);
+            self.execute_commands(shard, now);
             return Some(Err(gone(socket)));
         }
         match written {
@@ -195,7 +195,7 @@ impl State {
                     Direction::Write => Shutdown::Write,
                 },
             );
-            self.settle(shard, now);
+            self.drain_and_park(shard, now);
             socket.view.shut(direction == Direction::Read);
             self.publish_progress(socket, now);
             // The engine reports what the peer does.
@@ -211,14 +211,14 @@ impl State {
             return;
         };
         // What has arrived and was not reported is unread as well: the peer is notified.
-        self.take_in_of(shard, socket.via(), now);
+        self.drain_device(shard, socket.via(), now);
         if let Some(mut at) = self.engine.conn(conn) {
             at.shutdown(now, Shutdown::Both);
             self.end_closed(shard, conn, now);
             self.publish_progress(socket, now);
         } else {
             // The device was polled, and may be awake now while others sleep.
-            self.leave(shard, now);
+            self.release_device(shard, now);
         }
     }
 
@@ -257,9 +257,9 @@ impl State {
 
     #[inline(never)]
     fn send_all(&mut self, shard: &Arc<Shard>, now: Instant) {
-        self.transports.carry_out(&mut self.engine, now);
+        self.transports.execute_commands(&mut self.engine, now);
         if self.transports.ism.has_answers() {
-            self.take_in(shard, now);
+            self.drain_completions(shard, now);
         }
     }
 

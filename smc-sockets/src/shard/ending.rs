@@ -78,13 +78,13 @@ impl State {
         if let Some(mut at) = self.engine.conn(conn) {
             at.abort(now);
             self.set_urgent(conn, true);
-            self.settle(shard, now);
+            self.drain_and_park(shard, now);
         }
     }
 
     /// Whether the peer has not got everything that was written, and may yet get it.
     pub(crate) fn has_undelivered(&mut self, shard: &Arc<Shard>, socket: &Socket) -> bool {
-        self.settle(shard, shard.now());
+        self.drain_and_park(shard, shard.now());
         let conn = socket.conn();
         let state = conn.and_then(|conn| self.engine.conn(conn)?.state());
         // It stays there until all is delivered, then goes on with the close.
@@ -99,7 +99,7 @@ impl State {
         if let Some(mut conn) = conn.and_then(|conn| self.engine.conn(conn)) {
             conn.abort(now);
         }
-        self.settle(shard, now);
+        self.drain_and_park(shard, now);
     }
 
     /// Holds small writes back, or no longer.
@@ -109,7 +109,7 @@ impl State {
         if let Some(mut conn) = conn.and_then(|conn| self.engine.conn(conn)) {
             conn.set_cork(now, cork);
         }
-        self.settle(shard, now);
+        self.drain_and_park(shard, now);
     }
 
     /// Sends what is held back.
@@ -119,6 +119,6 @@ impl State {
         if let Some(mut conn) = conn.and_then(|conn| self.engine.conn(conn)) {
             conn.flush(now);
         }
-        self.settle(shard, now);
+        self.drain_and_park(shard, now);
     }
 }

@@ -23,15 +23,15 @@ use crate::waiting::Direction;
 impl State {
     /// Executes all commands of the engine, and handles all its events.
     #[inline]
-    pub(crate) fn carry_out(&mut self, shard: &Arc<Shard>, now: Instant) {
+    pub(crate) fn execute_commands(&mut self, shard: &Arc<Shard>, now: Instant) {
         if !self.transports.is_idle(&self.engine) {
-            self.carry_out_all(shard, now);
+            self.execute_all_commands(shard, now);
         }
     }
 
-    fn carry_out_all(&mut self, shard: &Arc<Shard>, now: Instant) {
+    fn execute_all_commands(&mut self, shard: &Arc<Shard>, now: Instant) {
         loop {
-            self.transports.carry_out(&mut self.engine, now);
+            self.transports.execute_commands(&mut self.engine, now);
             if self.send_clc(now) {
                 continue;
             }

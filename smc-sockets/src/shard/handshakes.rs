@@ -107,7 +107,7 @@ impl State {
         let handshake = Handshake::Begins(announcement.cookie);
         self.begin_handshake(shard, conn, handshake, announcement.is_awaited, now);
         self.announced_to = peers;
-        self.carry_out(shard, now);
+        self.execute_commands(shard, now);
         self.announced_to.clear();
         if matches!(self.handshake(conn), Some(Handshake::Open { .. })) {
             if announcement.is_awaited {
@@ -133,7 +133,7 @@ impl State {
             others.for_each(|(_, of)| self.decline_answer(*of, cookie));
         }
         self.forget(shard, conn, shard.now());
-        self.settle(shard, shard.now());
+        self.drain_and_park(shard, shard.now());
     }
 
     /// Gives up a connection that was announced, for TCP, unless its server has answered: this
@@ -253,7 +253,7 @@ impl State {
     ) {
         let mut driven = now;
         // An event loop is woken by what rings, if it runs.
-        if self.attention.loops > 0 || is_awaited {
+        if self.polling.loops > 0 || is_awaited {
             self.set_urgent(conn, false);
             driven = now.after(UNDRIVEN);
             self.wake_about(shard, driven, now);
@@ -265,7 +265,7 @@ impl State {
             conn,
             candidates: Vec::new(),
             driven,
-            loops: LeftToLoops::new(self.attention.polls),
+            loops: LeftToLoops::new(self.polling.polls),
             wake: None,
         });
     }
@@ -283,7 +283,7 @@ impl State {
     /// Has the driver poll for a connection of this side: no other thread does.
     pub(crate) fn drive_handshake(&mut self, shard: &Arc<Shard>, conn: ConnId) {
         self.set_urgent(conn, true);
-        self.settle(shard, shard.now());
+        self.drain_and_park(shard, shard.now());
     }
 
     /// How many announcements were answered.
@@ -334,8 +334,8 @@ impl State {
     /// Takes in what has happened, and lets the device stay awake unless something else must be
     /// woken by it.
     pub(crate) fn stay_awake(&mut self, shard: &Arc<Shard>, now: Instant) {
-        self.take_in(shard, now);
-        self.leave(shard, now);
+        self.drain_completions(shard, now);
+        self.release_device(shard, now);
     }
 
     /// Has the driver poll for handshakes with which no event loop and no thread has gone on in
@@ -343,9 +343,9 @@ impl State {
     /// would wake it.
     pub(crate) fn urge_handshakes(&mut self, shard: &Arc<Shard>, now: Instant) {
         let task = self.wake_tasks(now);
-        let polls = self.attention.polls;
+        let polls = self.polling.polls;
         let due = |at: &&Underway| at.driven <= now;
-        if self.attention.loops > 0 {
+        if self.polling.loops > 0 {
             let mut all_due = self.handshakes.iter().filter(due);
             let is_late = all_due.any(|at| at.loops.waits(polls)) && self.is_loop_late(shard);
             for at in self.handshakes.iter_mut().filter(|at| at.driven <= now) {
@@ -359,7 +359,7 @@ impl State {
         let due = self.handshakes.iter().filter(due);
         let due: Vec<_> = due.map(|at| at.conn).collect();
         if let Some(next) = next {
-            self.look_again_at(shard, next, now);
+            self.schedule_next_check(shard, next, now);
         }
         if due.is_empty() {
             return;
@@ -367,7 +367,7 @@ impl State {
         for conn in due {
             self.set_urgent(conn, true);
         }
-        self.settle(shard, now);
+        self.drain_and_park(shard, now);
     }
 
     fn handshake(&self, conn: ConnId) -> Option<Handshake> {
@@ -402,7 +402,7 @@ impl State {
         if let Some(mut conn) = self.engine.conn(conn) {
             conn.abort(now);
         }
-        self.carry_out(shard, now);
+        self.execute_commands(shard, now);
     }
 
     /// Sends a CLC message of a connection over shared memory.
@@ -548,7 +548,7 @@ impl State {
 
     fn handle_clc_of(&mut self, shard: &Arc<Shard>, conn: ConnId, bytes: &[u8], now: Instant) {
         self.engine_clc(conn, bytes, now);
-        self.settle(shard, now);
+        self.drain_and_park(shard, now);
     }
 }
 

@@ -8,7 +8,7 @@ use smc_proto::completion::IsmCompletion;
 use smc_proto::id::ConnId;
 use smc_proto::time::Instant;
 
-use super::attention::IDLE_TIME;
+use super::polling::IDLE_TIME;
 use super::state::Entry;
 use super::{Locked, Shard, State, Via};
 use crate::lane::Lent;
@@ -148,11 +148,11 @@ impl State {
             let completion = IsmCompletion::Signalled { buffer, cdc };
             self.engine.handle_ism(now, completion);
         }
-        self.carry_out(shard, now);
+        self.execute_commands(shard, now);
         if is_lost {
             self.save_octets_of(conn, now);
             self.engine.end_lost(now, conn);
-            self.carry_out(shard, now);
+            self.execute_commands(shard, now);
         }
     }
 

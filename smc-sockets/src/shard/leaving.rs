@@ -26,7 +26,7 @@ impl State {
         for group in self.groups.clone() {
             self.engine.delete_group(now, group);
         }
-        self.settle(shard, now);
+        self.drain_and_park(shard, now);
         self.wake_at(shard, until, now);
         self.groups.is_empty()
     }

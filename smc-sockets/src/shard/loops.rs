@@ -72,7 +72,7 @@ impl Shard {
     /// takes long.
     pub(crate) fn attach(self: &Arc<Self>, guarded: bool) -> Attachment {
         let mut state = self.lock();
-        state.attention.loops += 1;
+        state.polling.loops += 1;
         state.restore_rings();
         drop(state);
         Attachment {
@@ -128,7 +128,7 @@ impl Attachment {
         };
         if parked {
             self.hot.wakes(Instant::now());
-            state.attention.parked_loops -= 1;
+            state.polling.parked_loops -= 1;
         }
         if readable {
             state.transports.ism.device_mut().on_readable();
@@ -222,15 +222,15 @@ impl Attachment {
         let mut state = shard.lock();
         let now = shard.coarse();
         if !mem::replace(&mut self.parked, false) {
-            state.attention.parked_loops += 1;
+            state.polling.parked_loops += 1;
         }
-        state.settle(shard, now);
+        state.drain_and_park(shard, now);
         let device = state.transports.ism.device();
         self.parked = device.is_parked() && !device.has_unread_sockets() && state.wakes.is_empty();
         if self.parked {
             self.hot.parks(Instant::now());
         } else {
-            state.attention.parked_loops -= 1;
+            state.polling.parked_loops -= 1;
             self.found = 2;
         }
         state.release_with(&mut self.wakes);
@@ -246,13 +246,13 @@ impl Drop for Attachment {
         };
         let mut state = shard.lock();
         if self.parked {
-            state.attention.parked_loops -= 1;
+            state.polling.parked_loops -= 1;
         }
-        state.attention.loops -= 1;
-        state.attention.note_changes();
+        state.polling.loops -= 1;
+        state.polling.update_lanes();
         // Their tasks may run elsewhere, where nothing polls the device for them yet.
         state.notify_all();
-        state.settle(&shard, shard.coarse());
+        state.drain_and_park(&shard, shard.coarse());
     }
 }
 
@@ -264,12 +264,12 @@ impl State {
         now: smc_proto::time::Instant,
         guarded: bool,
     ) -> bool {
-        self.carry_out(shard, now);
+        self.execute_commands(shard, now);
         let completion = self.transports.poll();
         let progress = completion.is_some();
         if let Some(completion) = completion {
             self.complete(shard, completion, now);
-            self.take_in(shard, now);
+            self.drain_completions(shard, now);
             self.arm(shard, now);
         }
         self.used_by_loop(shard, now, guarded);
@@ -279,7 +279,7 @@ impl State {
     /// Whether event loops may have left something alone that has rung: none of them sleeps at the
     /// device, or one does that it has woken.
     pub(super) fn is_loop_late(&self, shard: &Shard) -> bool {
-        if self.attention.parked_loops == 0 || !self.transports.ism.device().is_parked() {
+        if self.polling.parked_loops == 0 || !self.transports.ism.device().is_parked() {
             return true;
         }
         polled_now(&shard.device, PollFlags::IN) != Ok(PollFlags::empty())
@@ -297,8 +297,8 @@ impl State {
 
     /// Has the driver poll the device if nothing else does. Callers have just parked it.
     pub(super) fn assign_device(&mut self, shard: &Shard) {
-        if !self.attention.driver_polls && self.needs_driver() {
-            self.attention.driver_polls = true;
+        if !self.polling.driver_polls && self.needs_driver() {
+            self.polling.driver_polls = true;
             shard.drive_device(true);
         }
     }
@@ -307,8 +307,8 @@ impl State {
     /// again before it is needed.
     pub(crate) fn keeps_driver(&mut self, shard: &Shard) -> bool {
         let needed = self.needs_driver();
-        if !needed && self.attention.driver_polls {
-            self.attention.driver_polls = false;
+        if !needed && self.polling.driver_polls {
+            self.polling.driver_polls = false;
             shard.drive_device(false);
         }
         needed
@@ -316,6 +316,6 @@ impl State {
 
     fn needs_driver(&self) -> bool {
         let device = self.transports.ism.device();
-        self.attention.needs_driver() || device.has_ended_channels()
+        self.polling.needs_driver() || device.has_ended_channels()
     }
 }

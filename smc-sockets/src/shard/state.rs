@@ -12,10 +12,10 @@ use smc_proto::wire::types::BufferSize;
 use smc_transport_ism::device::MAX_DMB_LEN;
 use smc_transport_ism::shared::pairing::{Owners, Peer};
 
-use super::attention::Attention;
 use super::closing::Closing;
 use super::driver_waker::DriverWaker;
 use super::handshakes::{Handshake, Underway};
+use super::polling::Polling;
 use super::transports::Transports;
 use super::viewing::Published;
 use crate::listening::Arrival;
@@ -35,7 +35,7 @@ pub(crate) struct State {
     pub(super) defers_timer: bool,
     /// The timer is to be set when the driver's turn ends.
     pub(super) timer_is_due: bool,
-    pub(super) attention: Attention,
+    pub(super) polling: Polling,
     /// For messages on their way from the engine to TCP.
     pub(super) clc: Box<[u8; MAX_LENGTH]>,
     /// No handle is left: the driver ends with the last connection.
@@ -97,7 +97,7 @@ impl State {
             armed: None,
             defers_timer: false,
             timer_is_due: false,
-            attention: Attention::default(),
+            polling: Polling::default(),
             clc: Box::new([0; MAX_LENGTH]),
             abandoned: false,
             groups: Vec::new(),

@@ -43,7 +43,7 @@ impl State {
 
     /// Sees to it that the driver, which has just looked, wakes for the next time to look: not
     /// before others are due as well, if that is soon.
-    pub(super) fn look_again_at(&mut self, shard: &Shard, time: Instant, now: Instant) {
+    pub(super) fn schedule_next_check(&mut self, shard: &Shard, time: Instant, now: Instant) {
         self.wake_about(shard, time.max(now.after(SLACK)), now);
     }
 

@@ -2,7 +2,7 @@
 //! and news taken in, bytes copied to and from buffers, and paths offered.
 //!
 //! ```text
-//!   Endpoint ──► carry_out ───► the devices
+//!   Endpoint ──► execute_commands ───► the devices
 //!            ◄── poll, poll_rnics ◄── completions, when their descriptors are readable
 //!   bytes ────► fill, take ─── the buffers that the engine names
 //!   Proposed ──► client, server: the paths of a connection
@@ -95,12 +95,12 @@ impl Transports {
 
     /// Executes all commands of the engine to the devices.
     #[inline]
-    pub(crate) fn carry_out(&mut self, engine: &mut Engine, now: Instant) {
+    pub(crate) fn execute_commands(&mut self, engine: &mut Engine, now: Instant) {
         while let Some(command) = engine.poll_ism(now, self.ism.id()) {
             self.ism.execute(command);
         }
         if let Some(verbs) = &mut self.verbs {
-            verbs.carry_out(engine, now);
+            verbs.execute_commands(engine, now);
         }
     }
 
@@ -127,7 +127,7 @@ impl Transports {
     /// Reports to the engine what happened to RNICs, and returns whether anything did.
     pub(crate) fn poll_rnics(&mut self, engine: &mut Engine, now: Instant) -> bool {
         let verbs = self.verbs.as_mut();
-        verbs.is_some_and(|verbs| verbs.take_in(engine, now))
+        verbs.is_some_and(|verbs| verbs.drain_completions(engine, now))
     }
 
     /// Whether RNICs have completions although their descriptor may not be readable.

@@ -80,7 +80,7 @@ impl State {
         let Ok(len) = filled else {
             let completion = IsmCompletion::MoveFailed { conn: id };
             self.engine.handle_ism(now, completion);
-            self.carry_out(shard, now);
+            self.execute_commands(shard, now);
             return Some(Err(gone(socket)));
         };
         let written = if len as usize == octets.len() {
@@ -95,7 +95,7 @@ impl State {
                 if len as usize == octets.len() {
                     socket.view.extra(Extra::Urgent);
                 }
-                self.carry_out(shard, now);
+                self.execute_commands(shard, now);
                 Some(Ok(len as usize))
             }
             Err(ApiMisuse::SendClosed | ApiMisuse::Closed) => {

@@ -31,7 +31,7 @@ impl SmcStream {
             // Whoever polls it does not look at the device.
             state.set_urgent(conn, true);
         }
-        state.settle(shard, now);
+        state.drain_and_park(shard, now);
         // What was received just now has not been reported yet.
         let readable = state.is_readable(socket, now);
         let writable = state.is_writable(socket, now);

@@ -185,7 +185,7 @@ impl SmcStream {
             return self.socket().tcp.take_error();
         };
         let mut state = shard.lock_for(self.socket());
-        state.settle(shard, shard.now());
+        state.drain_and_park(shard, shard.now());
         Ok(self.socket().take_error())
     }
 }

@@ -98,8 +98,8 @@ impl SmcStream {
         let socket = self.socket();
         if let Some(shard) = self.smc()? {
             let (mut state, now) = (shard.lock_for(socket), shard.coarse());
-            state.take_in_of(shard, socket.via(), now);
-            state.leave(shard, now);
+            state.drain_device(shard, socket.via(), now);
+            state.release_device(shard, now);
         }
         Ok(())
     }
@@ -115,11 +115,11 @@ impl SmcStream {
             return Ok(None);
         };
         let (mut state, now) = (shard.lock_for(socket), shard.coarse());
-        state.take_in_of(shard, socket.via(), now);
+        state.drain_device(shard, socket.via(), now);
         let at = socket.conn().and_then(|conn| state.engine.conn(conn));
         let readable = at.and_then(|conn| conn.readable());
         let unread = readable.map_or_else(|| socket.status().left.len(), |at| at.len() as usize);
-        state.leave(shard, now);
+        state.release_device(shard, now);
         Ok(Some(unread))
     }
 

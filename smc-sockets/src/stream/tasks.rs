@@ -61,7 +61,7 @@ impl SmcStream {
         if let Some(conn) = socket.conn().filter(|_| !socket.is_polled()) {
             state.set_urgent(conn, !looped);
             if !looped {
-                state.settle(shard, now);
+                state.drain_and_park(shard, now);
             }
         }
         let ready = match direction {

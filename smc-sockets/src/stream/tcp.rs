@@ -100,7 +100,7 @@ impl SmcStream {
             };
             if let Some(outcome) = settled {
                 state.watched(conn);
-                state.settle(shard, now);
+                state.drain_and_park(shard, now);
                 return outcome;
             }
             drop(state);

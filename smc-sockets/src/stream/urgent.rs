@@ -62,9 +62,9 @@ impl SmcStream {
         };
         let mut state = shard.lock_for(self.socket());
         let now = shard.now();
-        state.take_in(shard, now);
+        state.drain_completions(shard, now);
         let octet = self.socket().take_urgent();
-        state.leave(shard, now);
+        state.release_device(shard, now);
         octet.ok_or_else(|| io::ErrorKind::InvalidInput.into())
     }
 
@@ -79,8 +79,8 @@ impl SmcStream {
         };
         let mut state = shard.lock_for(self.socket());
         let now = shard.now();
-        state.take_in(shard, now);
-        state.leave(shard, now);
+        state.drain_completions(shard, now);
+        state.release_device(shard, now);
         Ok(self.socket().is_at_mark())
     }
 

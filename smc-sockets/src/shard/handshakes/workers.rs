@@ -88,7 +88,7 @@ impl State {
             self.take_announcements_back(std::iter::once(id).chain(others), cookie);
         }
         self.forget(shard, conn, shard.now());
-        self.settle(shard, shard.now());
+        self.drain_and_park(shard, shard.now());
         true
     }
 

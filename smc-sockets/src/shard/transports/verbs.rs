@@ -26,9 +26,9 @@ pub(crate) trait Verbs: Send {
     /// Readable when there may be something to take in.
     fn descriptor(&self) -> BorrowedFd<'_>;
     /// Executes the engine's commands to them, and reports what is answered at once.
-    fn carry_out(&mut self, engine: &mut Engine, now: Instant);
+    fn execute_commands(&mut self, engine: &mut Engine, now: Instant);
     /// Reports to the engine what happened, and returns whether anything did.
-    fn take_in(&mut self, engine: &mut Engine, now: Instant) -> bool;
+    fn drain_completions(&mut self, engine: &mut Engine, now: Instant) -> bool;
     /// Whether there is something to take in that the descriptor does not show.
     fn is_due(&self) -> bool;
     /// Copies bytes into free space of a send buffer: how many fitted.
@@ -118,7 +118,7 @@ impl<R: Rnic> Verbs for Rnics<R> {
         self.binding.as_fd()
     }
 
-    fn carry_out(&mut self, engine: &mut Engine, now: Instant) {
+    fn execute_commands(&mut self, engine: &mut Engine, now: Instant) {
         while self.binding.carry_out(engine, now) {
             while let Some(answer) = self.binding.answered() {
                 engine.handle_rdma(now, answer);
@@ -126,7 +126,7 @@ impl<R: Rnic> Verbs for Rnics<R> {
         }
     }
 
-    fn take_in(&mut self, engine: &mut Engine, now: Instant) -> bool {
+    fn drain_completions(&mut self, engine: &mut Engine, now: Instant) -> bool {
         let mut any = false;
         for _ in 0..COMPLETIONS {
             let Some(completion) = self.binding.poll() else {

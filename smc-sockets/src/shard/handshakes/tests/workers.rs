@@ -177,7 +177,7 @@ fn an_answer_that_comes_late_is_one_of_several() {
     state.receive_answer(conn, shard.now());
     assert!(state.is_answered(conn));
     assert!(state.take_candidates(conn).is_empty());
-    state.settle(shard, shard.now());
+    state.drain_and_park(shard, shard.now());
     drop(state);
     let far = accepting.wait().unwrap();
     assert!(far.carrier().is_smc(), "{}", far.carrier());

@@ -1,0 +1,84 @@
+//! Draining the devices: each completion goes to the engine, and the commands that it has then are
+//! executed.
+
+use std::sync::Arc;
+
+use smc_proto::completion::IsmCompletion;
+use smc_proto::time::Instant;
+
+use super::super::{Shard, State, Via};
+use super::ATTEMPTS;
+
+/// Most completions of shared memory that are handled at one go, so that no peer keeps the lock
+/// busy.
+const COMPLETIONS: usize = 1024;
+
+impl State {
+    /// Drains the completions of shared memory, and executes the commands that follow from them.
+    /// Returns whether that was all: it ends after [`COMPLETIONS`].
+    pub(crate) fn drain_completions(&mut self, shard: &Arc<Shard>, now: Instant) -> bool {
+        // Peers that were asked not to ring leave messages only at the heads of DMBs.
+        //= SHM-075
+        if self.transports.ism.device().suppresses_rings() {
+            self.transports.ism.device_mut().poll_heads();
+        }
+        for _ in 0..COMPLETIONS {
+            self.execute_commands(shard, now);
+            match self.transports.poll() {
+                Some(completion) => self.complete(shard, completion, now),
+                None => return true,
+            }
+        }
+        self.execute_commands(shard, now);
+        false
+    }
+
+    /// Drains the completions of the device that a connection uses.
+    #[inline]
+    pub(crate) fn drain_device(&mut self, shard: &Arc<Shard>, via: Via, now: Instant) {
+        match via {
+            Via::Ism => {
+                self.drain_completions(shard, now);
+            }
+            Via::Verbs => {
+                self.poll_rnics(shard, now);
+            }
+        }
+    }
+
+    /// Drains the completions of RNICs; whether there were any.
+    pub(crate) fn poll_rnics(&mut self, shard: &Arc<Shard>, now: Instant) -> bool {
+        let mut ever = false;
+        for _ in 0..ATTEMPTS {
+            let any = self.transports.poll_rnics(&mut self.engine, now);
+            self.execute_commands(shard, now);
+            ever |= any;
+            if !any && !self.transports.is_due() {
+                return ever;
+            }
+        }
+        // The driver does the rest.
+        shard.ring();
+        ever
+    }
+
+    /// Handles one completion of shared memory: of a data path that is lent, of handshakes, or of
+    /// the engine.
+    #[inline]
+    pub(in crate::shard) fn complete(
+        &mut self,
+        shard: &Arc<Shard>,
+        completion: IsmCompletion,
+        now: Instant,
+    ) {
+        if !self.recall_for(shard, &completion, now) {
+            return;
+        }
+        if let IsmCompletion::PeerVanished { peer, .. } = completion {
+            self.save_octets(peer, now);
+        } else if Self::is_handshake(&completion) {
+            return self.receive_handshakes(now);
+        }
+        self.engine.handle_ism(now, completion);
+    }
+}
