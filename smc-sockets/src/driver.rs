@@ -225,7 +225,7 @@ impl Driver {
             state.engine.handle_timeout(now);
         }
         state.finish_driver_turn(&shard, now);
-        state.urge_handshakes(&shard, now);
+        state.take_over_late_handshakes(&shard, now);
         state.urge_closing(&shard, now);
         let answers = self.answers.values().map(|pairing| pairing.until);
         let others = calls.into_iter().chain(held).chain(self.promises.next());

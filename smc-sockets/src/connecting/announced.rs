@@ -272,7 +272,7 @@ impl Attempt {
             Err(_) => Outcome::Plain,
         };
         let is_over = match outcome {
-            Outcome::Paired(_) => shard.lock().has_called(&shard, conn),
+            Outcome::Paired(_) => shard.lock().withdraw_for_call(&shard, conn),
             Outcome::Plain => self.withdraw_unanswered(conn),
         };
         if !is_over {

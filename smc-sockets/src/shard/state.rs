@@ -14,7 +14,7 @@ use smc_transport_ism::shared::pairing::{Owners, Peer};
 
 use super::closing::Closing;
 use super::driver_waker::DriverWaker;
-use super::handshakes::{Handshake, Underway};
+use super::handshakes::{Handshake, PendingHandshake};
 use super::polling::Polling;
 use super::transports::Transports;
 use super::viewing::Published;
@@ -47,7 +47,7 @@ pub(crate) struct State {
     /// Tasks that became ready under the lock.
     pub(super) wakes: Vec<Waker>,
     /// Connections whose CLC messages go over shared memory, until they are decided.
-    pub(super) handshakes: Vec<Underway>,
+    pub(super) handshakes: Vec<PendingHandshake>,
     /// Peers that the connection is announced to that is just begun.
     pub(super) announced_to: Vec<Peer>,
     /// Announcements of this side that were answered.

@@ -27,7 +27,7 @@ fn stack() -> Stack {
 }
 
 /// A listener at which no client can call any more, and a client that has called it before.
-fn met() -> (SmcListener, SocketAddr, Stack) {
+fn paired_before() -> (SmcListener, SocketAddr, Stack) {
     let listener = SmcListener::bind_on(&stack(), "127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let client = stack();
@@ -40,7 +40,7 @@ fn met() -> (SmcListener, SocketAddr, Stack) {
     (listener, address, client)
 }
 
-/// Waits until a client can announce connections to the server at an address that it has met.
+/// Waits until a client can announce connections to the server at an address that it has paired with.
 fn until_announced(client: &Stack, address: SocketAddr) {
     let server = client.shard().met.at(address).unwrap();
     let end = std::time::Instant::now() + LONG;
@@ -70,7 +70,7 @@ fn works(mut near: SmcStream, mut far: SmcStream) {
 //= SHM-068 test
 #[test]
 fn a_server_that_was_met_is_not_called_again() {
-    let (listener, address, client) = met();
+    let (listener, address, client) = paired_before();
     for _ in 0..50 {
         let near = SmcStream::connect_on(&client, address).unwrap();
         let (far, from) = listener.accept().unwrap();
@@ -88,7 +88,7 @@ fn a_server_that_was_met_is_not_called_again() {
 //= SHM-068 test
 #[test]
 fn the_driver_leaves_a_handshake_to_the_thread_that_waits_for_it() {
-    let (_listener, address, client) = met();
+    let (_listener, address, client) = paired_before();
     let shard = client.shard();
     // The first connection has ended.
     let end = std::time::Instant::now() + LONG;
@@ -111,10 +111,10 @@ fn the_driver_leaves_a_handshake_to_the_thread_that_waits_for_it() {
     let mut state = shard.lock();
     let conn = state.announce(shard, &announcement).unwrap();
     assert!(!state.transports.ism.device().is_parked());
-    let driven = state.handshakes[0].driven;
+    let driven = state.handshakes[0].driver_polls_from;
     let early = smc_proto::time::Instant::from_nanos(driven.as_nanos() - 1);
     for (now, is_driven) in [(early, false), (driven, true)] {
-        state.urge_handshakes(shard, now);
+        state.take_over_late_handshakes(shard, now);
         assert_eq!(state.entry(conn).unwrap().urgent, is_driven);
         assert_eq!(state.transports.ism.device().is_parked(), is_driven);
     }
@@ -126,7 +126,7 @@ fn the_driver_leaves_a_handshake_to_the_thread_that_waits_for_it() {
 //= SHM-066 test
 #[test]
 fn a_connection_that_was_answered_is_not_withdrawn() {
-    let (listener, address, client) = met();
+    let (listener, address, client) = paired_before();
     let shard = client.shard();
     let tcp = crate::connecting::socket(address).unwrap();
     let cookie = rustix::net::sockopt::socket_cookie(&tcp).unwrap();
@@ -199,7 +199,7 @@ fn connections_are_accepted_in_the_order_in_which_they_were_made() {
 //= SHM-066 test
 #[test]
 fn many_threads_connect_to_a_server_that_was_met() {
-    let (listener, address, client) = met();
+    let (listener, address, client) = paired_before();
     // A client that fails ends the test: nothing waits for the connections it does not make.
     let serving = std::thread::spawn(move || {
         for _ in 0..200 {
@@ -277,7 +277,7 @@ fn rustix_listener(address: SocketAddr) -> TcpListener {
 /// The program of the server closes the listener: as with TCP, what it has not accepted is reset.
 #[test]
 fn a_listener_that_is_dropped_ends_connections_that_were_announced() {
-    let (listener, address, client) = met();
+    let (listener, address, client) = paired_before();
     let near = SmcStream::connect_on(&client, address).unwrap();
     assert!(near.carrier().is_smc());
     drop(listener);
@@ -308,7 +308,7 @@ fn a_connection_that_nothing_accepts_goes_on_as_tcp_before_the_engine_ends_it() 
 /// Many connections that begin at about one time set the driver's timer once.
 #[test]
 fn the_timer_is_not_set_for_each_of_many_times_to_look() {
-    let (_listener, _address, client) = met();
+    let (_listener, _address, client) = paired_before();
     let shard = client.shard();
     let mut state = shard.lock();
     let now = shard.now();

@@ -8,23 +8,23 @@ use smc_proto::time::Instant;
 use smc_proto::wire::types::DiagnosisCode;
 use smc_transport_ism::shared::HandshakeId;
 
-use super::{Handshake, Underway};
+use super::{Handshake, PendingHandshake};
 use crate::opening;
 use crate::shard::{Shard, State};
 
 impl State {
-    /// Receives the answer to an announcement to several peers: the one that has accepted the
-    /// connection is its peer from then on, and the others will not answer.
+    /// Receives the answers to an announcement to several peers. The one that has accepted the
+    /// connection becomes its peer; the announcements to the others are taken back.
     //= SHM-080
     pub(super) fn receive_answer(&mut self, conn: ConnId, now: Instant) {
         let Some(Handshake::Open { cookie, .. }) = self.handshake(conn) else {
             return;
         };
-        let of_conn = |at: &&Underway| at.conn == conn && !at.candidates.is_empty();
-        let Some(underway) = self.handshakes.iter().find(of_conn) else {
+        let of_conn = |at: &&PendingHandshake| at.conn == conn && !at.candidates.is_empty();
+        let Some(pending) = self.handshakes.iter().find(of_conn) else {
             return;
         };
-        for (peer, id) in underway.candidates.clone() {
+        for (peer, id) in pending.candidates.clone() {
             let Some(clc) = self.transports.ism.device_mut().receive_clc(id) else {
                 continue;
             };
@@ -37,18 +37,18 @@ impl State {
                 entry.peer = Some(peer);
                 entry.handshake = Some(open);
             }
-            let names = self.transports.names(peer, &clc.bytes);
-            if names && self.is_verified(conn, clc.cookie) {
+            let names_itself = self.transports.names(peer, &clc.bytes);
+            if names_itself && self.is_verified(conn, clc.cookie) {
                 let others = self.take_candidates(conn).into_iter();
                 let others = others.map(|(_, of)| of).filter(|of| *of != id);
                 self.take_announcements_back(others, cookie);
-                return self.engine_clc(conn, &clc.bytes, now);
+                return self.pass_clc_to_engine(conn, &clc.bytes, now);
             }
-            // It says that it accepted the connection, which it did not, or declines.
+            // The peer declines, or claims to have accepted the connection and has not.
             let mut left = self.take_candidates(conn);
             left.retain(|(_, of)| *of != id);
             let Some((next_peer, next)) = left.first().copied() else {
-                return self.refuse(conn, now);
+                return self.decline_unverified(conn, now);
             };
             self.decline_answer(id, cookie);
             let open = Handshake::Open {
@@ -60,13 +60,13 @@ impl State {
                 entry.peer = Some(next_peer);
                 entry.handshake = Some(open);
             }
-            if let Some(underway) = self.underway(conn) {
-                underway.candidates = left;
+            if let Some(pending) = self.pending_handshake(conn) {
+                pending.candidates = left;
             }
         }
     }
 
-    /// Takes announcements back: another process has accepted the connection.
+    /// Takes announcements back, as another process has accepted the connection.
     fn take_announcements_back(&mut self, of: impl Iterator<Item = HandshakeId>, cookie: u64) {
         let decline = opening::decline(Default::default(), DiagnosisCode::NO_SMCD_DEVICE);
         let decline = decline.unwrap_or_default();
@@ -74,11 +74,11 @@ impl State {
         of.for_each(|id| device.take_back(id, cookie, &decline));
     }
 
-    /// Forgets a connection that was announced, unless it was answered: a process has accepted it
-    /// that has called. Returns whether it was forgotten.
+    /// Withdraws a connection that was announced in favour of a process that has accepted it and
+    /// called, unless another one has answered. Returns whether it was withdrawn.
     //= SHM-080
     #[must_use]
-    pub(crate) fn has_called(&mut self, shard: &Arc<Shard>, conn: ConnId) -> bool {
+    pub(crate) fn withdraw_for_call(&mut self, shard: &Arc<Shard>, conn: ConnId) -> bool {
         if self.is_answered(conn) {
             return false;
         }
@@ -87,12 +87,12 @@ impl State {
             let others = others.map(|(_, of)| of).filter(|of| *of != id);
             self.take_announcements_back(std::iter::once(id).chain(others), cookie);
         }
-        self.forget(shard, conn, shard.now());
+        self.remove_from_engine(shard, conn, shard.now());
         self.drain_and_park(shard, shard.now());
         true
     }
 
-    /// Declines what a peer has answered, or may yet answer, as another one accepts.
+    /// Declines the answer that a peer has sent or may still send, as another one accepts.
     pub(super) fn decline_answer(&mut self, id: HandshakeId, cookie: u64) {
         let device = self.transports.ism.device_mut();
         if let Some(decline) = opening::decline(Default::default(), DiagnosisCode::NO_SMCD_DEVICE) {

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType, sockopt};
 
 use super::workers::Server;
-use super::{LONG, met, stack, until_announced, works};
+use super::{LONG, paired_before, stack, until_announced, works};
 use crate::{SmcListener, SmcStream, Stack};
 
 /// Connections and handshakes of a client.
@@ -44,7 +44,7 @@ fn nothing_is_left_of_connections_that_are_refused() {
 //= SHM-066 test
 #[test]
 fn nothing_is_left_of_connections_that_the_kernel_does_not_begin() {
-    let (listener, address, client) = met();
+    let (listener, address, client) = paired_before();
     let own = SocketAddr::from(([127, 0, 0, 1], 0));
     let bound = |to: SocketAddr| {
         let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
@@ -68,7 +68,7 @@ fn nothing_is_left_of_connections_that_the_kernel_does_not_begin() {
 //= SHM-066 test
 #[test]
 fn nothing_is_left_of_a_connection_whose_socket_is_connected() {
-    let (listener, address, client) = met();
+    let (listener, address, client) = paired_before();
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
     let connected = TcpStream::connect(other.local_addr().unwrap()).unwrap();
     connected.set_nonblocking(true).unwrap();

@@ -1,4 +1,4 @@
-//! Processes that share a listener, which clients have met.
+//! Processes that share a listener, which clients have paired with.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -22,11 +22,11 @@ pub(super) struct Server {
 }
 
 impl Server {
-    pub(super) fn new(client: Stack, met: usize) -> Self {
-        Self::with(client, met, 2)
+    pub(super) fn new(client: Stack, paired: usize) -> Self {
+        Self::with(client, paired, 2)
     }
 
-    fn with(client: Stack, met: usize, workers: usize) -> Self {
+    fn with(client: Stack, paired: usize, workers: usize) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let workers: Vec<_> = std::iter::repeat_with(stack).take(workers).collect();
         workers[0].announce_listener(&listener).unwrap();
@@ -36,11 +36,15 @@ impl Server {
             listener,
             client,
         };
-        for worker in 0..met {
+        for worker in 0..paired {
             server.pair(worker);
             until_announced(&server.client, server.address);
         }
-        assert_eq!(server.answers(), 0, "no worker was met before");
+        assert_eq!(
+            server.answers(),
+            0,
+            "no worker has answered an announcement"
+        );
         server
     }
 
@@ -146,18 +150,18 @@ fn an_answer_that_comes_late_is_one_of_several() {
     let tcp = crate::connecting::socket(server.address).unwrap();
     let cookie = rustix::net::sockopt::socket_cookie(&tcp).unwrap();
     let socket = Arc::new(Socket::new(TcpStream::from(tcp), None, shard.spin));
-    let met = shard.met.at(server.address).unwrap();
+    let known = shard.met.at(server.address).unwrap();
     let first = server.workers.iter().find(|worker| {
         let gid = |peer: &Peer| {
             worker
                 .gids()
                 .is_some_and(|own| own.toward(peer.uid) == peer.gid)
         };
-        met.peers().first().is_some_and(gid)
+        known.peers().first().is_some_and(gid)
     });
     let announcement = Announcement {
         to: server.address,
-        peers: met.peers(),
+        peers: known.peers(),
         socket: &socket,
         cookie,
         is_awaited: true,
