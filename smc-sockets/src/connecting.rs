@@ -2,16 +2,16 @@
 //! thread but the caller's, who may wait for it or do something else meanwhile.
 
 mod announced;
-mod greetings;
-mod met;
+mod known_servers;
+mod over_tcp;
+mod pending_channels;
 mod pollable;
 #[cfg(feature = "tokio")]
 mod task;
-mod unpaired;
 
 use announced::{Waiting, announce, notification};
-pub(crate) use greetings::Greetings;
-pub(crate) use met::{Met, Server};
+pub(crate) use known_servers::{KnownServers, Server};
+pub(crate) use pending_channels::PendingChannels;
 pub use pollable::Connecting;
 #[cfg(feature = "tokio")]
 pub(crate) use task::{Begun, TaskConnecting};
@@ -52,7 +52,7 @@ pub(crate) fn connect(
 ) -> io::Result<Arc<Socket>> {
     // A time without end has none.
     let end = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-    let mut attempt = Attempt::begin(shard, socket, to, Waits::Here)?;
+    let mut attempt = Attempt::begin(shard, socket, to, WaitMode::Thread)?;
     loop {
         let until = match attempt.step()? {
             Step::Done(socket) => return Ok(socket),
@@ -78,15 +78,16 @@ pub(crate) fn connect(
     }
 }
 
-/// How the end of an attempt is waited for.
+/// What waits for the end of an attempt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Waits {
-    /// The thread that began it does nothing else.
-    Here,
-    /// The program polls a descriptor for it.
-    Elsewhere,
-    /// An event loop lists it, as long as nothing but the memory is waited for.
-    Listed,
+enum WaitMode {
+    /// The thread that began it, which polls the device and does nothing else.
+    Thread,
+    /// A program that polls a descriptor; the driver polls the device.
+    Descriptor,
+    /// An event loop of this crate, which polls the device, as long as the answer is expected in
+    /// memory.
+    EventLoop,
     /// A task of a runtime that polls the device.
     #[cfg(feature = "tokio")]
     Task,
@@ -98,7 +99,7 @@ struct Attempt {
     process: Process,
     shard: Arc<Shard>,
     to: SocketAddr,
-    waits: Waits,
+    waits: WaitMode,
     tcp: Arc<TcpStream>,
     stage: Stage,
     /// What was asked before it connected.
@@ -108,7 +109,7 @@ struct Attempt {
     /// Announced to processes that share a listener: another one of them may accept.
     to_workers: bool,
     /// Its number while it may take a channel in.
-    greeting: Option<u64>,
+    pending_channel: Option<u64>,
     /// Readable once it is decided what carries a connection that was announced, for who polls.
     notified: Option<Arc<OwnedFd>>,
     /// The socket goes on not to block.
@@ -146,7 +147,7 @@ impl Attempt {
         shard: &Arc<Shard>,
         given: Option<OwnedFd>,
         to: SocketAddr,
-        waits: Waits,
+        waits: WaitMode,
     ) -> io::Result<Box<Self>> {
         let attempt = Self::prepare(shard, given, to, waits)?;
         attempt.connect()?;
@@ -158,9 +159,9 @@ impl Attempt {
         shard: &Arc<Shard>,
         given: Option<OwnedFd>,
         to: SocketAddr,
-        waits: Waits,
+        waits: WaitMode,
     ) -> io::Result<Box<Self>> {
-        let keeps_mode = waits == Waits::Listed;
+        let keeps_mode = waits == WaitMode::EventLoop;
         let place = shard.place();
         let socket = match given {
             Some(socket) => socket,
@@ -170,11 +171,11 @@ impl Attempt {
         let wish = shard.asking.before_connect(&socket, to, room);
         let pairs = shard.pairs && shard.memory_limit().is_none();
         let may_pair = pairs && room && wish.permitted.is_ok();
-        let known = shard.met.at(to).filter(|_| may_pair);
+        let known = shard.known_servers.at(to).filter(|_| may_pair);
         // Without what it takes to wait for the answer, nothing is announced: the peer may have
         // it before this side sees that.
         let notified = match (waits, &known) {
-            (Waits::Elsewhere, Some(_)) => Some(notification()?),
+            (WaitMode::Descriptor, Some(_)) => Some(notification()?),
             _ => None,
         };
         let waiting = (waits, notified.as_ref());
@@ -191,7 +192,7 @@ impl Attempt {
                         wish,
                         known: None,
                         to_workers: matches!(server, Server::Workers(_)),
-                        greeting: None,
+                        pending_channel: None,
                         notified,
                         keeps_mode,
                         connects_slowly: false,
@@ -218,7 +219,7 @@ impl Attempt {
             wish,
             known: None,
             to_workers: false,
-            greeting: None,
+            pending_channel: None,
             notified: None,
             keeps_mode,
             connects_slowly: false,
@@ -242,22 +243,24 @@ impl Attempt {
                     }
                     match (called, place) {
                         (Some(call), Some(place)) => self.stage = Stage::Calling(call, place),
-                        (_, place) => match self.unpaired(place, false)? {
+                        (_, place) => match self.negotiate_over_tcp(place, false)? {
                             Ok(stage) => self.stage = stage,
                             Err(cause) => return self.plain(cause),
                         },
                     }
                 }
                 Stage::Calling(mut call, place) => {
-                    let greetings = &self.shard.greetings;
-                    let number = *self.greeting.get_or_insert_with(|| greetings.begin());
+                    let pending_channels = &self.shard.pending_channels;
+                    let number = *self
+                        .pending_channel
+                        .get_or_insert_with(|| pending_channels.begin());
                     let reach =
                         |peer: &_| self.shard.lock().transports.ism.device_mut().reach(peer);
                     match call.poll(&self.tcp, reach, Instant::now()) {
                         Ok(Progress::Pending { until }) => {
                             match call.greets() {
-                                Some(peer) => greetings.is_with(number, peer),
-                                None => self.end_greeting(),
+                                Some(peer) => pending_channels.is_with(number, peer),
+                                None => self.end_pending_channel(),
                             }
                             self.stage = Stage::Calling(call, place);
                             return Ok(Step::Wait(Some(until)));
@@ -266,8 +269,8 @@ impl Attempt {
                             self.stage = self.paired(&call, place, paired);
                         }
                         Ok(Progress::Done(Outcome::Plain)) | Err(_) => {
-                            self.end_greeting();
-                            match self.unpaired(Some(place), true)? {
+                            self.end_pending_channel();
+                            match self.negotiate_over_tcp(Some(place), true)? {
                                 Ok(stage) => self.stage = stage,
                                 Err(cause) => return self.plain(cause),
                             }
@@ -275,7 +278,7 @@ impl Attempt {
                     }
                 }
                 Stage::Paired(place, peer, last) => {
-                    if self.shard.greetings.are_over(last, peer) {
+                    if self.shard.pending_channels.are_over(last, peer) {
                         self.stage = self.propose(place, Some(peer))?;
                         continue;
                     }
@@ -318,7 +321,7 @@ impl Attempt {
 
     /// Goes on with a server that has paired, by a call.
     fn paired(&mut self, call: &Call, place: Place, paired: Paired) -> Stage {
-        let (peer, met) = (paired.peer, &self.shard.met);
+        let (peer, met) = (paired.peer, &self.shard.known_servers);
         if call.is_to_one() {
             met.remember(self.to, peer);
         } else if call.is_to_workers() {
@@ -326,8 +329,8 @@ impl Attempt {
         }
         // Without a channel to it, the server declines.
         let _ = self.shard.lock().transports.ism.device_mut().admit(paired);
-        self.end_greeting();
-        Stage::Paired(place, peer, self.shard.greetings.last())
+        self.end_pending_channel();
+        Stage::Paired(place, peer, self.shard.pending_channels.last())
     }
 
     /// Whether TCP alone is left: nothing was called, announced or asked for.
@@ -347,9 +350,9 @@ impl Attempt {
         }
     }
 
-    fn end_greeting(&mut self) {
-        if let Some(number) = self.greeting.take() {
-            self.shard.greetings.end(number);
+    fn end_pending_channel(&mut self) {
+        if let Some(number) = self.pending_channel.take() {
+            self.shard.pending_channels.end(number);
         }
     }
 
@@ -494,7 +497,7 @@ impl Drop for Attempt {
             // The parent goes on.
             return;
         }
-        self.end_greeting();
+        self.end_pending_channel();
         if let Stage::Calling(call, _) = &mut self.stage {
             let given_up = call.give_up();
             self.abandon(Some(given_up));

@@ -58,7 +58,7 @@ use smc_transport_ism::shared::{Device, SpinBudget, file_size_limit, mapping_lim
 
 use crate::asking::Asking;
 use crate::carrier::{Carrier, Cause, Limit};
-use crate::connecting::{Greetings, Met};
+use crate::connecting::{KnownServers, PendingChannels};
 use crate::descriptors;
 use crate::driver::Token;
 use crate::listening::HandedOver;
@@ -113,7 +113,7 @@ pub(crate) struct Shard {
     pub(crate) most_draining: usize,
     /// Calls of clients whose connections were not accepted yet, at all listeners.
     pub(crate) callers: Callers,
-    pub(crate) greetings: Greetings,
+    pub(crate) pending_channels: PendingChannels,
     /// Event loops of tokio that poll the device.
     #[cfg(feature = "tokio")]
     pub(crate) runtimes: crate::tokio::Runtimes,
@@ -133,7 +133,7 @@ pub(crate) struct Shard {
     /// How long polling for the next message of a handshake pays.
     setup_spin: Mutex<SpinBudget>,
     /// Servers that this process has paired with.
-    pub(crate) met: Met,
+    pub(crate) known_servers: KnownServers,
     /// What threads with lent data paths and this endpoint know of each other.
     lanes: Arc<Lanes>,
 }
@@ -281,7 +281,7 @@ impl Shard {
             callers: Callers::new(most_callers(descriptors)),
             limit,
             listeners: Mutex::default(),
-            greetings: Greetings::default(),
+            pending_channels: PendingChannels::default(),
             #[cfg(feature = "tokio")]
             runtimes: crate::tokio::Runtimes::default(),
             without_rnics,
@@ -292,7 +292,7 @@ impl Shard {
             file_limit: FileLimit::default(),
             handed_over: Mutex::default(),
             setup_spin: Mutex::new(SpinBudget::new(spin)),
-            met: Met::default(),
+            known_servers: KnownServers::default(),
             lanes,
         }))
     }

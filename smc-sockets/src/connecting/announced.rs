@@ -18,7 +18,7 @@ use rustix::event::PollFlags;
 use smc_proto::id::ConnId;
 use smc_transport_ism::shared::pairing::{self, Call, Grace, Outcome, PairingTimeouts, Progress};
 
-use super::{Attempt, Server, Stage, Step, Waits};
+use super::{Attempt, Server, Stage, Step, WaitMode};
 use crate::descriptors;
 use crate::shard::{Announcement, Place, Shard};
 use crate::socket::Socket;
@@ -66,13 +66,13 @@ impl Attempt {
         let shard = self.shard.clone();
         let mut state = shard.lock();
         match self.waits {
-            Waits::Here => state.stay_awake(&shard, shard.now()),
-            Waits::Elsewhere => state.drain_and_park(&shard, shard.now()),
+            WaitMode::Thread => state.stay_awake(&shard, shard.now()),
+            WaitMode::Descriptor => state.drain_and_park(&shard, shard.now()),
             // The loop polls the device.
-            Waits::Listed => {}
+            WaitMode::EventLoop => {}
             // The runtime's loop polls the device.
             #[cfg(feature = "tokio")]
-            Waits::Task => {}
+            WaitMode::Task => {}
         }
         let (carrier, closed) = {
             let status = socket.status();
@@ -130,9 +130,9 @@ impl Attempt {
         drop(state);
         // The server may answer meanwhile: then CLC decides.
         if waits && self.is_given_up(&mut waiting, now)? && self.withdraw_unanswered(conn) {
-            shard.met.forget(self.to);
+            shard.known_servers.forget(self.to);
             let place = socket.status().place.take();
-            match self.unpaired(place, true)? {
+            match self.negotiate_over_tcp(place, true)? {
                 Ok(stage) => self.stage = stage,
                 Err(cause) => return self.plain(cause).map(Some),
             }
@@ -213,7 +213,7 @@ impl Attempt {
     }
 
     /// When [`Self::step`] is to be called while the answer is waited for.
-    pub(super) fn next_look(&self) -> Option<Instant> {
+    pub(super) fn next_step_at(&self) -> Option<Instant> {
         match &self.stage {
             Stage::Announced(_, _, Some(waiting)) => Some(waiting.next),
             _ => None,
@@ -247,7 +247,9 @@ impl Attempt {
                 call.map(|call| none.insert(call))
             }
         };
-        let number = *self.greeting.get_or_insert_with(|| shard.greetings.begin());
+        let number = *self
+            .pending_channel
+            .get_or_insert_with(|| shard.pending_channels.begin());
         let progress = call.and_then(|call| {
             let reach = |peer: &_| shard.lock().transports.ism.device_mut().reach(peer);
             let progress = call.poll(&self.tcp, reach, now)?;
@@ -256,12 +258,12 @@ impl Attempt {
         let outcome = match progress {
             Ok((Progress::Pending { until }, greets)) => {
                 match greets {
-                    Some(peer) => shard.greetings.is_with(number, peer),
-                    None => self.end_greeting(),
+                    Some(peer) => shard.pending_channels.is_with(number, peer),
+                    None => self.end_pending_channel(),
                 }
                 if begun {
                     // What calls is polled for, and no memory.
-                    self.waits = Waits::Elsewhere;
+                    self.waits = WaitMode::Descriptor;
                     shard.lock().drive_handshake(&shard, conn);
                 }
                 waiting.next = until;
@@ -277,7 +279,7 @@ impl Attempt {
         };
         if !is_over {
             // A worker has answered meanwhile: CLC decides.
-            self.end_greeting();
+            self.end_pending_channel();
             self.abandon(Some(outcome));
             self.stage = Stage::Announced(socket, conn, Some(waiting));
             return Ok(None);
@@ -288,9 +290,9 @@ impl Attempt {
                 self.stage = self.paired(call, place, paired);
             }
             (_, place, _) => {
-                self.end_greeting();
-                shard.met.forget(self.to);
-                match self.unpaired(place, true)? {
+                self.end_pending_channel();
+                shard.known_servers.forget(self.to);
+                match self.negotiate_over_tcp(place, true)? {
                     Ok(stage) => self.stage = stage,
                     Err(cause) => return self.plain(cause).map(Some),
                 }
@@ -324,11 +326,11 @@ impl Attempt {
     }
 
     /// No thread polls for the answer any more: the driver does.
-    pub(super) fn is_left_to_driver(&mut self) {
-        if self.waits != Waits::Here {
+    pub(super) fn leave_to_driver(&mut self) {
+        if self.waits != WaitMode::Thread {
             return;
         }
-        self.waits = Waits::Elsewhere;
+        self.waits = WaitMode::Descriptor;
         if let Stage::Announced(_, conn, _) = &self.stage {
             self.shard.lock().drive_handshake(&self.shard, *conn);
         }
@@ -383,15 +385,15 @@ pub(super) fn announce(
     shard: &Arc<Shard>,
     (to, server): (SocketAddr, &Server),
     (place, socket): Beginning,
-    (waits, notified): (Waits, Option<&Arc<OwnedFd>>),
+    (waits, notified): (WaitMode, Option<&Arc<OwnedFd>>),
 ) -> io::Result<Result<(Stage, Arc<TcpStream>), Beginning>> {
     // A channel that the server has and this side has not taken in yet may be the one that the
     // server offers its memory over.
     //= SHM-013
-    let (peers, last) = (server.peers(), shard.greetings.last());
+    let (peers, last) = (server.peers(), shard.pending_channels.last());
     if !peers
         .iter()
-        .all(|peer| shard.greetings.are_over(last, *peer))
+        .all(|peer| shard.pending_channels.are_over(last, *peer))
     {
         return Ok(Err((place, socket)));
     }
@@ -405,7 +407,7 @@ pub(super) fn announce(
         peers,
         socket: &held,
         cookie,
-        is_awaited: waits == Waits::Here,
+        is_awaited: waits == WaitMode::Thread,
     };
     let conn = shard.lock().announce(shard, &announcement);
     let Some(conn) = conn else {

@@ -11,7 +11,7 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
 
-use super::{Attempt, Step, Waits};
+use super::{Attempt, Step, WaitMode};
 use crate::descriptors;
 use crate::process::Process;
 use crate::shard::timespec;
@@ -57,7 +57,7 @@ impl Connecting {
         let stack = stack.toward(to)?;
         // Before the attempt: one that has begun may be SMC for the peer already.
         let pollable = Pollable::new()?;
-        let attempt = Attempt::begin(stack.shard(), socket, to, Waits::Elsewhere)?;
+        let attempt = Attempt::begin(stack.shard(), socket, to, WaitMode::Descriptor)?;
         pollable.add(&attempt)?;
         Ok(Self::with(stack, attempt, Some(pollable)))
     }
@@ -65,7 +65,7 @@ impl Connecting {
     /// Begins without a descriptor, unless something else than an event loop is needed to wait for
     /// the server; plain TCP needs none.
     pub(crate) fn begin_listed(stack: &Stack, socket: OwnedFd, to: SocketAddr) -> io::Result<Self> {
-        Self::begin_in_memory(stack, socket, to, Waits::Listed)
+        Self::begin_in_memory(stack, socket, to, WaitMode::EventLoop)
     }
 
     /// Begins as [`Self::begin_listed`], for a thread that calls [`Self::wait`].
@@ -74,14 +74,14 @@ impl Connecting {
         socket: OwnedFd,
         to: SocketAddr,
     ) -> io::Result<Self> {
-        Self::begin_in_memory(stack, socket, to, Waits::Here)
+        Self::begin_in_memory(stack, socket, to, WaitMode::Thread)
     }
 
     fn begin_in_memory(
         stack: &Stack,
         socket: OwnedFd,
         to: SocketAddr,
-        waits: Waits,
+        waits: WaitMode,
     ) -> io::Result<Self> {
         let stack = stack.toward(to)?;
         let mut attempt = Attempt::prepare(stack.shard(), Some(socket), to, waits)?;
@@ -129,7 +129,7 @@ impl Connecting {
             let attempt = slot.as_mut()?;
             if self.pollable.get().is_none() {
                 attempt.poll_announced().ok()?;
-                attempt.is_left_to_driver();
+                attempt.leave_to_driver();
                 let new = Pollable::new().ok()?;
                 new.add(attempt).ok()?;
                 // Until it is known when to look.
@@ -153,10 +153,10 @@ impl Connecting {
             let Some(attempt) = slot.as_mut() else {
                 return Ok(true);
             };
-            if attempt.waits != Waits::Here || !attempt.awaits_memory() {
+            if attempt.waits != WaitMode::Thread || !attempt.awaits_memory() {
                 return Ok(false);
             }
-            (attempt.announced(), attempt.next_look())
+            (attempt.announced(), attempt.next_step_at())
         };
         let (Some(socket), Some(next)) = (socket, next) else {
             return Ok(false);
@@ -178,10 +178,10 @@ impl Connecting {
         let Some(attempt) = slot.as_mut() else {
             return Ok(false);
         };
-        if attempt.waits != Waits::Listed || !attempt.awaits_memory() {
+        if attempt.waits != WaitMode::EventLoop || !attempt.awaits_memory() {
             return Ok(false);
         }
-        let (Some(socket), Some(next)) = (attempt.announced(), attempt.next_look()) else {
+        let (Some(socket), Some(next)) = (attempt.announced(), attempt.next_step_at()) else {
             return Ok(false);
         };
         let before = socket.waiters.watch(watch.clone());

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use super::{Attempt, Connecting, Stage, Step, Waits};
+use super::{Attempt, Connecting, Stage, Step, WaitMode};
 use crate::shard::Shard;
 use crate::socket::Socket;
 use crate::stack::Stack;
@@ -47,7 +47,7 @@ impl TaskConnecting {
         polls: impl FnOnce(&Arc<Shard>) -> bool,
     ) -> io::Result<Begun> {
         let stack = stack.toward(to)?;
-        let mut attempt = Attempt::begin(stack.shard(), socket, to, Waits::Task)?;
+        let mut attempt = Attempt::begin(stack.shard(), socket, to, WaitMode::Task)?;
         if let Stage::Announced(socket, ..) = &attempt.stage {
             let socket = socket.clone();
             // On this host the kernel connects at once, unless its queue is full.
@@ -60,7 +60,7 @@ impl TaskConnecting {
                 }));
             }
         }
-        attempt.waits = Waits::Elsewhere;
+        attempt.waits = WaitMode::Descriptor;
         Connecting::poll(stack, attempt).map(Begun::Pollable)
     }
 
@@ -103,7 +103,7 @@ impl TaskConnecting {
     /// Waits for the end by a descriptor.
     pub(crate) fn into_pollable(mut self) -> io::Result<Connecting> {
         self.forget();
-        self.attempt.waits = Waits::Elsewhere;
+        self.attempt.waits = WaitMode::Descriptor;
         Connecting::poll(self.stack.clone(), self.attempt)
     }
 

@@ -17,7 +17,7 @@ use smc_transport_ism::shared::pairing::Peer;
 /// Pending attempts, by number in the order in which they began. Shared by all threads of a
 /// stack.
 #[derive(Debug, Default)]
-pub(crate) struct Greetings(Mutex<Attempts>);
+pub(crate) struct PendingChannels(Mutex<Attempts>);
 
 #[derive(Debug, Default)]
 struct Attempts {
@@ -34,7 +34,7 @@ struct Attempt {
     peer: Option<Peer>,
 }
 
-impl Greetings {
+impl PendingChannels {
     fn lock(&self) -> MutexGuard<'_, Attempts> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -78,7 +78,7 @@ impl Greetings {
 
 #[cfg(test)]
 mod tests {
-    use super::{Greetings, Peer};
+    use super::{PendingChannels, Peer};
     use smc_transport_ism::device::Gid128;
 
     const GID: Gid128 = Gid128 { gid: 1, ext: 1 };
@@ -87,18 +87,18 @@ mod tests {
     const TWO: Peer = Peer { gid: GID, uid: 2 };
 
     #[test]
-    fn only_earlier_greetings_of_the_same_peer_are_waited_for() {
-        let greetings = Greetings::default();
-        let (first, second) = (greetings.begin(), greetings.begin());
-        let last = greetings.last();
-        assert!(!greetings.are_over(last, ONE));
-        greetings.is_with(second, TWO);
-        greetings.is_with(first, ONE);
-        assert!(!greetings.are_over(last, ONE) && !greetings.are_over(last, TWO));
-        let later = greetings.begin();
-        greetings.end(first);
-        assert!(greetings.are_over(last, ONE) && !greetings.are_over(last, TWO));
-        greetings.end(second);
-        assert!(greetings.are_over(last, TWO) && !greetings.are_over(later, TWO));
+    fn only_earlier_attempts_at_the_same_peer_are_waited_for() {
+        let channels = PendingChannels::default();
+        let (first, second) = (channels.begin(), channels.begin());
+        let last = channels.last();
+        assert!(!channels.are_over(last, ONE));
+        channels.is_with(second, TWO);
+        channels.is_with(first, ONE);
+        assert!(!channels.are_over(last, ONE) && !channels.are_over(last, TWO));
+        let later = channels.begin();
+        channels.end(first);
+        assert!(channels.are_over(last, ONE) && !channels.are_over(last, TWO));
+        channels.end(second);
+        assert!(channels.are_over(last, TWO) && !channels.are_over(later, TWO));
     }
 }

@@ -34,9 +34,9 @@ impl Server {
 
 /// Servers by their addresses.
 #[derive(Debug, Default)]
-pub(crate) struct Met(Mutex<BTreeMap<SocketAddr, Server>>);
+pub(crate) struct KnownServers(Mutex<BTreeMap<SocketAddr, Server>>);
 
-impl Met {
+impl KnownServers {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<SocketAddr, Server>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -86,7 +86,7 @@ mod tests {
     use smc_transport_ism::device::Gid128;
     use smc_transport_ism::shared::pairing::Peer;
 
-    use super::{MOST, MOST_WORKERS, Met, Server};
+    use super::{KnownServers, MOST, MOST_WORKERS, Server};
 
     fn peer(gid: usize) -> Peer {
         let gid = Gid128 {
@@ -99,7 +99,7 @@ mod tests {
     //= SHM-080 test
     #[test]
     fn the_workers_of_a_listener_are_bounded_and_so_are_the_addresses() {
-        let met = Met::default();
+        let met = KnownServers::default();
         let at = |port: usize| ([127, 0, 0, 1], port as u16).into();
         for gid in 0..=MOST_WORKERS {
             met.remember_worker(at(1), peer(gid));

@@ -16,7 +16,7 @@ use crate::socket::Socket;
 impl Attempt {
     /// Goes on with a server that is not paired, although it was called or not; else why
     /// it is TCP.
-    pub(super) fn unpaired(
+    pub(super) fn negotiate_over_tcp(
         &mut self,
         place: Option<Place>,
         called: bool,
