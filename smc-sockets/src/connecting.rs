@@ -1,5 +1,14 @@
-//! The client's way to a stream: TCP, pairing, and CLC where that came to it. It takes no
-//! thread but the caller's, who may wait for it or do something else meanwhile.
+//! How a client connects: TCP, then pairing over shared memory or CLC over TCP, then the stream.
+//! No thread but the caller's is needed, which may wait or do something else meanwhile.
+//!
+//! ```text
+//!   known server ──► Announced ── answers ──────────────────────► Done
+//!                        ├─ another worker calls ──► Paired
+//!                        └─ no answer ─────────────► over_tcp
+//!
+//!   other server ──► Tcp ──► Calling ──► Paired ──► Deciding ───► Done
+//!                     └─────────┴─ does not pair ──► over_tcp ──► Deciding, Declined, or TCP
+//! ```
 
 mod announced;
 mod known_servers;
@@ -38,19 +47,19 @@ use crate::shard::{Place, Shard, polled_now, timespec};
 use crate::socket::Socket;
 use crate::viewing;
 
-/// How long to sleep at TCP before looking whether a timer has decided.
+/// Time between two checks whether a timer of the engine has decided.
 const TICK: Duration = Duration::from_millis(50);
-/// Time for the first message of a server's process while others pair with it, too.
-const PART: Duration = Duration::from_millis(1);
+/// Time between two checks whether other attempts have received the server's channels.
+const CHANNELS_TICK: Duration = Duration::from_millis(1);
 
-/// Connects to an address, and finds out what carries the connection.
+/// Connects to an address, and waits until SMC or TCP is chosen.
 pub(crate) fn connect(
     shard: &Arc<Shard>,
     socket: Option<OwnedFd>,
     to: SocketAddr,
     timeout: Option<Duration>,
 ) -> io::Result<Arc<Socket>> {
-    // A time without end has none.
+    // A timeout beyond the clock's range is none.
     let end = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let mut attempt = Attempt::begin(shard, socket, to, WaitMode::Thread)?;
     loop {
@@ -93,56 +102,59 @@ enum WaitMode {
     Task,
 }
 
-/// A connection that is being made.
+/// An attempt to connect.
 struct Attempt {
-    /// The one that began.
+    /// The process that began it.
     process: Process,
     shard: Arc<Shard>,
     to: SocketAddr,
     waits: WaitMode,
     tcp: Arc<TcpStream>,
     stage: Stage,
-    /// What was asked before it connected.
+    /// Whether the SYN had the TCP option, by the policy.
     wish: Wish,
-    /// How it is known that the server speaks SMC, if it is not paired.
-    known: Option<Discovery>,
-    /// Announced to processes that share a listener: another one of them may accept.
+    /// How the server is known to speak SMC, if CLC goes over TCP.
+    discovery: Option<Discovery>,
+    /// Whether it was announced to processes that share a listener: another one may accept.
     to_workers: bool,
-    /// Its number while it may take a channel in.
+    /// Its number among the [`PendingChannels`], while it may receive one.
     pending_channel: Option<u64>,
-    /// Readable once it is decided what carries a connection that was announced, for who polls.
+    /// Eventfd that is readable once SMC or TCP is chosen for a connection that was announced, if
+    /// a program polls for that.
     notified: Option<Arc<OwnedFd>>,
-    /// The socket goes on not to block.
+    /// Whether the socket stays nonblocking.
     keeps_mode: bool,
-    /// TCP did not connect at once.
+    /// Whether TCP did not connect at once.
     connects_slowly: bool,
 }
 
 enum Stage {
-    /// TCP connects; whoever may accept it was called, if it can be.
+    /// TCP connects. The processes that may accept were called, if that can be.
     Tcp(Option<Call>, Option<Place>),
-    /// Who accepted it is to say so.
+    /// The process that has accepted is to answer the call.
     Calling(Call, Place),
-    /// Channels that the server may have are to be taken in, up to this number.
+    /// The server has answered. Pending channels of it are to be received, up to this number.
     Paired(Place, Peer, u64),
-    /// The engine finds out what carries it.
+    /// The engine exchanges CLC messages.
     Deciding(Arc<Socket>, ConnId),
     /// Announced over shared memory; `Waiting` once TCP has connected.
     Announced(Arc<Socket>, ConnId, Option<Waiting>),
     /// Declined by this side.
     Declined(Arc<Socket>),
+    /// The stream has the connection, or the attempt has failed.
     Done,
 }
 
-/// How far a step has come.
+/// Outcome of [`Attempt::step`].
 enum Step {
+    /// SMC or TCP is chosen.
     Done(Arc<Socket>),
-    /// Nothing to do until something is to be read or written, or this time.
+    /// Nothing is to be done before a descriptor is ready, or this time.
     Wait(Option<Instant>),
 }
 
 impl Attempt {
-    /// Begins to connect, with a socket that does not block, or with one of its own.
+    /// Begins to connect, with a nonblocking socket that is given, or with a new one.
     fn begin(
         shard: &Arc<Shard>,
         given: Option<OwnedFd>,
@@ -154,14 +166,14 @@ impl Attempt {
         Ok(attempt)
     }
 
-    /// Announces or calls, as far as that comes before TCP begins to connect.
+    /// Announces the connection or calls the processes at the address, as either comes before TCP
+    /// begins to connect.
     fn prepare(
         shard: &Arc<Shard>,
         given: Option<OwnedFd>,
         to: SocketAddr,
         waits: WaitMode,
     ) -> io::Result<Box<Self>> {
-        let keeps_mode = waits == WaitMode::EventLoop;
         let place = shard.place();
         let socket = match given {
             Some(socket) => socket,
@@ -172,62 +184,43 @@ impl Attempt {
         let pairs = shard.pairs && shard.memory_limit().is_none();
         let may_pair = pairs && room && wish.permitted.is_ok();
         let known = shard.known_servers.at(to).filter(|_| may_pair);
-        // Without what it takes to wait for the answer, nothing is announced: the peer may have
-        // it before this side sees that.
+        // The eventfd comes first: once announced, the connection may be SMC for the peer, although
+        // this side could not wait for that.
         let notified = match (waits, &known) {
             (WaitMode::Descriptor, Some(_)) => Some(notification()?),
             _ => None,
         };
-        let waiting = (waits, notified.as_ref());
-        let (place, socket) = match known {
-            Some(server) => match announce(shard, (to, &server), (place, socket), waiting)? {
-                Ok((stage, tcp)) => {
-                    return Ok(Box::new(Self {
-                        process: Process::current(),
-                        shard: shard.clone(),
-                        to,
-                        waits,
-                        tcp,
-                        stage,
-                        wish,
-                        known: None,
-                        to_workers: matches!(server, Server::Workers(_)),
-                        pending_channel: None,
-                        notified,
-                        keeps_mode,
-                        connects_slowly: false,
-                    }));
-                }
-                Err(rest) => rest,
-            },
-            None => (place, socket),
+        let beginning = (place, socket);
+        let announced = match &known {
+            Some(server) => announce(shard, (to, server), beginning, (waits, notified.as_ref()))?,
+            None => Err(beginning),
         };
-        let called = if may_pair {
-            let gids = shard.lock().transports.ism.device().gids();
-            let call = Call::announce(&socket, to, gids, shard.pairing_timeouts);
-            call.ok().flatten()
-        } else {
-            None
+        let is_announced = announced.is_ok();
+        let (stage, tcp) = match announced {
+            Ok(announced) => announced,
+            Err((place, socket)) => {
+                let call = may_pair.then(|| call(shard, &socket, to)).flatten();
+                (Stage::Tcp(call, place), Arc::new(TcpStream::from(socket)))
+            }
         };
         Ok(Box::new(Self {
             process: Process::current(),
             shard: shard.clone(),
             to,
             waits,
-            tcp: Arc::new(TcpStream::from(socket)),
-            stage: Stage::Tcp(called, place),
+            tcp,
+            stage,
             wish,
-            known: None,
-            to_workers: false,
+            discovery: None,
+            to_workers: is_announced && matches!(known, Some(Server::Workers(_))),
             pending_channel: None,
-            notified: None,
-            keeps_mode,
+            notified: notified.filter(|_| is_announced),
+            keeps_mode: waits == WaitMode::EventLoop,
             connects_slowly: false,
         }))
     }
 
-    /// Has TCP begin to connect. An attempt that is dropped because that fails leaves nothing
-    /// announced.
+    /// Has TCP begin to connect. If that fails, dropping the attempt takes the announcement back.
     fn connect(&self) -> io::Result<()> {
         connect_to(&self.tcp, self.to)
     }
@@ -243,52 +236,30 @@ impl Attempt {
                     }
                     match (called, place) {
                         (Some(call), Some(place)) => self.stage = Stage::Calling(call, place),
-                        (_, place) => match self.negotiate_over_tcp(place, false)? {
-                            Ok(stage) => self.stage = stage,
-                            Err(cause) => return self.plain(cause),
-                        },
+                        (_, place) => {
+                            if let Some(step) = self.negotiate_over_tcp(place, false)? {
+                                return Ok(step);
+                            }
+                        }
                     }
                 }
-                Stage::Calling(mut call, place) => {
-                    let pending_channels = &self.shard.pending_channels;
-                    let number = *self
-                        .pending_channel
-                        .get_or_insert_with(|| pending_channels.begin());
-                    let reach =
-                        |peer: &_| self.shard.lock().transports.ism.device_mut().reach(peer);
-                    match call.poll(&self.tcp, reach, Instant::now()) {
-                        Ok(Progress::Pending { until }) => {
-                            match call.greets() {
-                                Some(peer) => pending_channels.is_with(number, peer),
-                                None => self.end_pending_channel(),
-                            }
-                            self.stage = Stage::Calling(call, place);
-                            return Ok(Step::Wait(Some(until)));
-                        }
-                        Ok(Progress::Done(Outcome::Paired(paired))) => {
-                            self.stage = self.paired(&call, place, paired);
-                        }
-                        Ok(Progress::Done(Outcome::Plain)) | Err(_) => {
-                            self.end_pending_channel();
-                            match self.negotiate_over_tcp(Some(place), true)? {
-                                Ok(stage) => self.stage = stage,
-                                Err(cause) => return self.plain(cause),
-                            }
-                        }
+                Stage::Calling(call, place) => {
+                    if let Some(step) = self.calling_step(call, place)? {
+                        return Ok(step);
                     }
                 }
                 Stage::Paired(place, peer, last) => {
-                    if self.shard.pending_channels.are_over(last, peer) {
+                    if self.shard.pending_channels.have_ended(last, peer) {
                         self.stage = self.propose(place, Some(peer))?;
                         continue;
                     }
                     self.stage = Stage::Paired(place, peer, last);
-                    return Ok(Step::Wait(Some(Instant::now() + PART)));
+                    return Ok(Step::Wait(Some(Instant::now() + CHANNELS_TICK)));
                 }
                 Stage::Deciding(socket, conn) => {
                     let decided = self.decided(&socket, conn);
-                    if decided.is_err() && self.is_misunderstood(&socket) {
-                        self.again()?;
+                    if decided.is_err() && self.has_misread_proposal(&socket) {
+                        self.reconnect_without_option()?;
                         continue;
                     }
                     if let Some(carrier) = decided? {
@@ -319,13 +290,47 @@ impl Attempt {
         }
     }
 
-    /// Goes on with a server that has paired, by a call.
+    /// Goes on with a call; `None` if it went to another stage.
+    fn calling_step(&mut self, mut call: Call, place: Place) -> io::Result<Option<Step>> {
+        match self.poll_call(&mut call, Instant::now()) {
+            Ok(Progress::Pending { until }) => {
+                self.stage = Stage::Calling(call, place);
+                Ok(Some(Step::Wait(Some(until))))
+            }
+            Ok(Progress::Done(Outcome::Paired(paired))) => {
+                self.stage = self.paired(&call, place, paired);
+                Ok(None)
+            }
+            Ok(Progress::Done(Outcome::Plain)) | Err(_) => {
+                self.end_pending_channel();
+                self.negotiate_over_tcp(Some(place), true)
+            }
+        }
+    }
+
+    /// Polls a call, and keeps the number of its channel while it may receive one.
+    fn poll_call(&mut self, call: &mut Call, now: Instant) -> io::Result<Progress> {
+        let shard = self.shard.clone();
+        let channels = &shard.pending_channels;
+        let number = *self.pending_channel.get_or_insert_with(|| channels.begin());
+        let reach = |peer: &_| shard.lock().transports.ism.device_mut().reach(peer);
+        let progress = call.poll(&self.tcp, reach, now)?;
+        if matches!(progress, Progress::Pending { .. }) {
+            match call.greets() {
+                Some(peer) => channels.set_peer(number, peer),
+                None => self.end_pending_channel(),
+            }
+        }
+        Ok(progress)
+    }
+
+    /// Goes on with a server that has answered a call: remembers it, and admits its channel.
     fn paired(&mut self, call: &Call, place: Place, paired: Paired) -> Stage {
-        let (peer, met) = (paired.peer, &self.shard.known_servers);
+        let (peer, servers) = (paired.peer, &self.shard.known_servers);
         if call.is_to_one() {
-            met.remember(self.to, peer);
+            servers.remember(self.to, peer);
         } else if call.is_to_workers() {
-            met.remember_worker(self.to, peer);
+            servers.remember_worker(self.to, peer);
         }
         // Without a channel to it, the server declines.
         let _ = self.shard.lock().transports.ism.device_mut().admit(paired);
@@ -333,7 +338,8 @@ impl Attempt {
         Stage::Paired(place, peer, self.shard.pending_channels.last())
     }
 
-    /// Whether TCP alone is left: nothing was called, announced or asked for.
+    /// Whether the connection will be TCP: nothing was called or announced, and the SYN had no TCP
+    /// option.
     fn is_plain(&self) -> bool {
         match &self.stage {
             Stage::Tcp(None, _) => !self.shard.asking.may_ask(self.to, &self.wish),
@@ -341,21 +347,23 @@ impl Attempt {
         }
     }
 
-    /// Gives up the channel of a call that has paired, for a connection that is given up.
+    /// Drops the channel of a call that has paired, as its connection is dropped.
     //= SHM-042
-    fn abandon(&self, of: Option<Outcome>) {
-        if let Some(Outcome::Paired(paired)) = of {
+    fn abandon_channel(&self, outcome: Option<Outcome>) {
+        if let Some(Outcome::Paired(paired)) = outcome {
             let mut state = self.shard.lock();
             state.transports.ism.device_mut().abandon(paired);
         }
     }
 
+    /// Ends its number among the [`PendingChannels`], if it has one.
     fn end_pending_channel(&mut self) {
         if let Some(number) = self.pending_channel.take() {
             self.shard.pending_channels.end(number);
         }
     }
 
+    /// Whether TCP has connected; fails with the error of a connect that has failed.
     fn is_connected(&self) -> io::Result<bool> {
         let events = self.polls_writable()?;
         if events.is_empty() {
@@ -367,12 +375,13 @@ impl Attempt {
         Ok(true)
     }
 
-    /// Whether the kernel connects no more: [`PollFlags::OUT`] alone if it has without an error.
+    /// Events of the TCP socket: none while the kernel connects, [`PollFlags::OUT`] alone once it has,
+    /// others as well if it failed.
     fn polls_writable(&self) -> Result<PollFlags, Errno> {
         polled_now(&self.tcp, PollFlags::OUT)
     }
 
-    /// The stream's TCP socket waits, unless its mode is left to the program.
+    /// Makes the stream's TCP socket blocking, unless the program sets its mode.
     fn restore_mode(&self) -> io::Result<()> {
         match self.keeps_mode {
             true => Ok(()),
@@ -380,6 +389,7 @@ impl Attempt {
         }
     }
 
+    /// Ends with a TCP connection, for this cause.
     fn plain(&self, cause: Cause) -> io::Result<Step> {
         self.restore_mode()?;
         let (tcp, carrier) = (self.tcp.clone(), Some(Carrier::tcp(cause)));
@@ -391,7 +401,7 @@ impl Attempt {
         ))))
     }
 
-    /// Lets the engine decide what carries a connection whose server will speak CLC.
+    /// Has the engine propose SMC to the server: over shared memory to a peer, over TCP to others.
     fn propose(&self, place: Place, peer: Option<Peer>) -> io::Result<Stage> {
         let shard = &self.shard;
         let socket = Arc::new(Socket::new(self.tcp.clone(), None, shard.spin));
@@ -400,11 +410,11 @@ impl Attempt {
         let local = self.tcp.local_addr()?.ip();
         let offered = state.transports.client(peer, local, self.to);
         if offered.has_rnics() {
-            // The last thing that is said is not said over TCP.
+            // The message that decides, CONFIRM LINK, comes over an RNIC.
             socket.decision_eventfd()?;
         }
         let options = state.options(local, self.to.ip(), &self.tcp);
-        // There is a place for each.
+        // The engine has room for each connection with a place.
         let conn = state
             .engine
             .connect(shard.now(), options, offered.paths())
@@ -413,6 +423,10 @@ impl Attempt {
         Ok(Stage::Deciding(socket, conn))
     }
 
+    /// What carries the connection, if the engine has decided.
+    ///
+    /// # Errors
+    /// The engine has reset the connection.
     fn decided(&self, socket: &Socket, conn: ConnId) -> io::Result<Option<Carrier>> {
         let mut state = self.shard.lock();
         state.drain_and_park(&self.shard, self.shard.now());
@@ -430,7 +444,7 @@ impl Attempt {
         }
     }
 
-    /// The sockets of a call that was made, whichever answers.
+    /// The sockets of a call, at any of which the answer may come.
     fn called(&self) -> Vec<BorrowedFd<'_>> {
         match &self.stage {
             Stage::Tcp(Some(call), _) | Stage::Calling(call, _) => call.sockets(),
@@ -441,8 +455,7 @@ impl Attempt {
         }
     }
 
-    /// Descriptor that is readable once it is decided what carries the connection, if that may
-    /// not show at TCP.
+    /// The eventfd that is readable once SMC or TCP is chosen, if the TCP socket may not show that.
     fn decision_event(&self) -> Option<BorrowedFd<'_>> {
         match &self.stage {
             Stage::Deciding(socket, _) => socket.decision_event(),
@@ -451,8 +464,9 @@ impl Attempt {
         }
     }
 
+    /// The descriptors of which one becomes ready when [`Self::step`] is to be called.
     fn polled(&self) -> Vec<PollFd<'_>> {
-        // Before there is a connection, messages of processes that were called are not read.
+        // Until TCP has connected, answers to calls are not read.
         let (flags, others) = match self.stage {
             Stage::Tcp(..) | Stage::Announced(_, _, None) => (PollFlags::OUT, Vec::new()),
             _ => (PollFlags::IN, self.called()),
@@ -466,7 +480,7 @@ impl Attempt {
     }
 }
 
-/// A socket for a connection to an address, which does not wait.
+/// A nonblocking TCP socket for a connection to an address.
 pub(crate) fn socket(to: SocketAddr) -> io::Result<OwnedFd> {
     let family = match to {
         SocketAddr::V4(_) => AddressFamily::INET,
@@ -481,7 +495,14 @@ pub(crate) fn socket(to: SocketAddr) -> io::Result<OwnedFd> {
     }
 }
 
-/// Begins to connect.
+/// Calls the processes that listen at an address, if they can be called.
+fn call(shard: &Shard, socket: &OwnedFd, to: SocketAddr) -> Option<Call> {
+    let gids = shard.lock().transports.ism.device().gids();
+    let call = Call::announce(socket, to, gids, shard.pairing_timeouts);
+    call.ok().flatten()
+}
+
+/// Has a nonblocking socket begin to connect.
 fn connect_to(socket: impl AsFd, to: SocketAddr) -> io::Result<()> {
     match rustix::net::connect(socket, &to) {
         // A signal does not cut it short.
@@ -490,17 +511,17 @@ fn connect_to(socket: impl AsFd, to: SocketAddr) -> io::Result<()> {
     }
 }
 
-/// One that is given up leaves nothing behind.
+/// Takes back what was called, announced or proposed.
 impl Drop for Attempt {
     fn drop(&mut self) {
         if !self.process.is_current() {
-            // The parent goes on.
+            // The attempt is the parent's.
             return;
         }
         self.end_pending_channel();
         if let Stage::Calling(call, _) = &mut self.stage {
             let given_up = call.give_up();
-            self.abandon(Some(given_up));
+            self.abandon_channel(Some(given_up));
         }
         if let Stage::Announced(socket, conn, waiting) = &mut self.stage {
             socket.waiters.clear();
@@ -508,7 +529,7 @@ impl Drop for Attempt {
             let given_up = call.map(Call::give_up);
             let conn = *conn;
             self.withdraw(conn);
-            self.abandon(given_up);
+            self.abandon_channel(given_up);
         }
         if let Stage::Deciding(socket, conn) = &self.stage {
             let mut state = self.shard.lock();

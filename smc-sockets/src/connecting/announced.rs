@@ -1,11 +1,13 @@
-//! Connections that are announced over shared memory, to servers that were met before.
+//! Connections that are announced over shared memory, to servers that this process has paired with
+//! before. The client waits here for the answer.
 //!
 //! ```text
 //!   announce, connect ──► answered: CLC over shared memory decides
 //!        │ 1 ms           ▲   the server answers others: wait on, for 50 ms at most
-//!        ├─ one process: ring once, so that it accepts; then ask the kernel
-//!        └─ workers: open the name, at which one that was not met may call
-//!   no answer will come ──► decline; TCP
+//!        ├─ one process: ring once, so that it accepts; then ask the kernel where the
+//!        │               connection is
+//!        └─ workers: open a socket at which the worker that has accepted may call
+//!   no answer will come ──► Decline; TCP
 //! ```
 
 use std::io;
@@ -15,38 +17,59 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
+use smc_proto::event::CloseReason;
 use smc_proto::id::ConnId;
 use smc_transport_ism::shared::pairing::{self, Call, Grace, Outcome, PairingTimeouts, Progress};
 
 use super::{Attempt, Server, Stage, Step, WaitMode};
+use crate::carrier::Carrier;
 use crate::descriptors;
-use crate::shard::{Announcement, Place, Shard};
+use crate::shard::{Announcement, Place, Shard, State};
 use crate::socket::Socket;
 
-/// Time after which a server that was announced a connection is asked to accept it, and between
-/// two questions to the kernel where the connection is.
-const ASK: Duration = Duration::from_millis(1);
-/// Least grace of a server that has answered before.
-const GRACE: Duration = Duration::from_millis(500);
+/// Time until a server is asked to accept a connection that was announced to it, and between two
+/// questions to the kernel where the connection is.
+const CHECK_EVERY: Duration = Duration::from_millis(1);
 
-/// How long a server that answers others is not asked at all.
+/// How long a server that answers other clients is not checked at all.
 const BUSY: Duration = Duration::from_millis(50);
 
-/// Longest wait for the answer to an announcement.
-const MOST: Duration = Duration::from_secs(4);
+/// Least grace of a server, which has answered before.
+const MIN_GRACE: Duration = Duration::from_millis(500);
 
-/// How long a server is waited for that was announced a connection.
+/// Longest wait for the answer to an announcement: the engine resets a connection that is not
+/// decided in its time.
+const MAX_WAIT: Duration = Duration::from_secs(4);
+
+/// The wait for the answer to an announcement.
 pub(super) struct Waiting {
-    /// Whichever process has accepted it may call.
+    /// Where a worker that has accepted the connection may call.
     pub(super) call: Option<Call>,
+    /// Begun once the kernel is asked.
     grace: Option<Grace>,
     began: Instant,
-    next: Instant,
-    /// The kernel has said that TCP has connected.
+    next_check: Instant,
+    /// Whether TCP has connected, as the kernel reports.
     is_connected: bool,
+    /// Whether the server was asked to accept.
     has_asked: bool,
-    /// Answers to announcements, as last seen.
+    /// Announcements of this process that were answered, at the last check.
     answers: u64,
+}
+
+/// What is to be done for a connection that was announced.
+enum Action {
+    /// None: SMC or TCP is chosen.
+    Finish(Carrier),
+    /// Fail: the engine has reset the connection.
+    Fail(CloseReason),
+    Wait(Instant),
+    /// Check whether TCP has connected.
+    CheckTcp,
+    /// Let a worker call: none has answered.
+    AwaitCall,
+    /// Ask the kernel whether the server, which has not answered, may still do so.
+    CheckServer,
 }
 
 impl Attempt {
@@ -63,96 +86,122 @@ impl Attempt {
             None if self.has_connected(&socket, conn)? => self.begin_waiting(now, true),
             None => return Ok(Some(Step::Wait(None))),
         };
-        let shard = self.shard.clone();
-        let mut state = shard.lock();
-        match self.waits {
-            WaitMode::Thread => state.stay_awake(&shard, shard.now()),
-            WaitMode::Descriptor => state.drain_and_park(&shard, shard.now()),
-            // The loop polls the device.
-            WaitMode::EventLoop => {}
-            // The runtime's loop polls the device.
-            #[cfg(feature = "tokio")]
-            WaitMode::Task => {}
+        match self.poll_answer(&socket, conn, &mut waiting, now) {
+            Action::Finish(carrier) => {
+                socket.status().notified = None;
+                if !carrier.is_smc() {
+                    self.unmark();
+                }
+                self.restore_mode()?;
+                Ok(Some(Step::Done(socket)))
+            }
+            Action::Fail(reason) => {
+                let kind = io::ErrorKind::ConnectionReset;
+                Err(io::Error::new(kind, reason.to_string()))
+            }
+            Action::Wait(until) => Ok(self.wait_until(until, socket, conn, waiting)),
+            Action::CheckTcp => {
+                if !self.has_connected(&socket, conn)? {
+                    return Ok(Some(Step::Wait(None)));
+                }
+                waiting.is_connected = true;
+                self.stage = Stage::Announced(socket, conn, Some(waiting));
+                Ok(None)
+            }
+            Action::AwaitCall => self.await_call(socket, conn, waiting, now),
+            Action::CheckServer => {
+                // If the server answers meanwhile, CLC decides.
+                if self.is_given_up(&mut waiting, now)? && self.withdraw_unanswered(conn) {
+                    self.shard.known_servers.forget(self.to);
+                    let place = socket.status().place.take();
+                    return self.negotiate_over_tcp(place, true);
+                }
+                Ok(self.wait_until(now + CHECK_EVERY, socket, conn, waiting))
+            }
         }
+    }
+
+    /// Polls for the answer, and finds out what is to be done for the connection then.
+    fn poll_answer(
+        &self,
+        socket: &Socket,
+        conn: ConnId,
+        waiting: &mut Waiting,
+        now: Instant,
+    ) -> Action {
+        let mut state = self.shard.lock();
+        self.poll_device(&mut state);
         let (carrier, closed) = {
             let status = socket.status();
             (status.carrier, status.closed)
         };
-        if let Some(carrier) = carrier {
-            drop(state);
-            socket.status().notified = None;
-            if !carrier.is_smc() {
-                self.unmark();
-            }
-            self.restore_mode()?;
-            return Ok(Some(Step::Done(socket)));
+        match (carrier, closed) {
+            (Some(carrier), _) => return Action::Finish(carrier),
+            (None, Some(reason)) => return Action::Fail(reason),
+            (None, None) => {}
         }
-        if let Some(reason) = closed {
-            let kind = io::ErrorKind::ConnectionReset;
-            return Err(io::Error::new(kind, reason.to_string()));
-        }
-        // What calls has its own times, and is looked at whenever it has sent something.
-        let is_called = waiting.call.is_some();
-        if waiting.next > now && !is_called {
-            let until = waiting.next;
-            drop(state);
-            self.stage = Stage::Announced(socket, conn, Some(waiting));
-            return Ok(Some(Step::Wait(Some(until))));
+        // A call has times of its own, and is polled whenever its socket is readable.
+        let has_call = waiting.call.is_some();
+        if waiting.next_check > now && !has_call {
+            return Action::Wait(waiting.next_check);
         }
         if !waiting.is_connected {
-            drop(state);
-            if !self.has_connected(&socket, conn)? {
-                return Ok(Some(Step::Wait(None)));
-            }
-            waiting.is_connected = true;
-            self.stage = Stage::Announced(socket, conn, Some(waiting));
-            return Ok(None);
+            return Action::CheckTcp;
         }
         let answers = std::mem::replace(&mut waiting.answers, state.answers());
-        if answers != waiting.answers && now < waiting.began + BUSY && !is_called {
-            // The server accepts one after the other.
-            drop(state);
-            let until = now + ASK;
-            waiting.next = until;
-            self.stage = Stage::Announced(socket, conn, Some(waiting));
-            return Ok(Some(Step::Wait(Some(until))));
+        if answers != waiting.answers && now < waiting.began + BUSY && !has_call {
+            // The server accepts one connection after the other.
+            return Action::Wait(now + CHECK_EVERY);
         }
-        // A server that has answered decides by CLC.
-        let waits = !state.is_answered(conn);
-        if self.to_workers && waits {
-            drop(state);
-            return self.await_call(socket, conn, waiting, now);
+        let is_answered = state.is_answered(conn);
+        if self.to_workers && !is_answered {
+            return Action::AwaitCall;
         }
-        // Its program may do something else.
+        // The server's program may not accept before it is asked.
         if !std::mem::replace(&mut waiting.has_asked, true) {
             state.ask_to_accept(conn);
         }
-        drop(state);
-        // The server may answer meanwhile: then CLC decides.
-        if waits && self.is_given_up(&mut waiting, now)? && self.withdraw_unanswered(conn) {
-            shard.known_servers.forget(self.to);
-            let place = socket.status().place.take();
-            match self.negotiate_over_tcp(place, true)? {
-                Ok(stage) => self.stage = stage,
-                Err(cause) => return self.plain(cause).map(Some),
-            }
-            return Ok(None);
+        match is_answered {
+            // Its CLC messages decide.
+            true => Action::Wait(now + CHECK_EVERY),
+            false => Action::CheckServer,
         }
-        let until = now + ASK;
-        waiting.next = until;
-        self.stage = Stage::Announced(socket, conn, Some(waiting));
-        Ok(Some(Step::Wait(Some(until))))
     }
 
-    /// Takes an announcement back, and with it what shows processes that they may call. Of one that
-    /// was taken back before nothing is left to do.
+    /// Polls the device, unless an event loop does.
+    fn poll_device(&self, state: &mut State) {
+        let shard = &self.shard;
+        match self.waits {
+            WaitMode::Thread => state.stay_awake(shard, shard.now()),
+            WaitMode::Descriptor => state.drain_and_park(shard, shard.now()),
+            WaitMode::EventLoop => {}
+            #[cfg(feature = "tokio")]
+            WaitMode::Task => {}
+        }
+    }
+
+    /// Stays in this stage until a time, or until something happens.
+    fn wait_until(
+        &mut self,
+        until: Instant,
+        socket: Arc<Socket>,
+        conn: ConnId,
+        mut waiting: Waiting,
+    ) -> Option<Step> {
+        waiting.next_check = until;
+        self.stage = Stage::Announced(socket, conn, Some(waiting));
+        Some(Step::Wait(Some(until)))
+    }
+
+    /// Takes an announcement back, and the mark by which workers know that they may call. Does
+    /// nothing for one that was taken back before.
     pub(super) fn withdraw(&self, conn: ConnId) {
         self.shard.lock().withdraw(&self.shard, conn);
         self.unmark();
     }
 
-    /// Does as [`Self::withdraw`], unless the server has answered: CLC decides then. Returns whether
-    /// the announcement was taken back.
+    /// Takes an announcement back, unless the server has answered: CLC decides then. Returns whether
+    /// it was taken back.
     fn withdraw_unanswered(&self, conn: ConnId) -> bool {
         let is_withdrawn = self.shard.lock().withdraw_unanswered(&self.shard, conn);
         if is_withdrawn {
@@ -161,16 +210,16 @@ impl Attempt {
         is_withdrawn
     }
 
-    /// Shows processes that share a listener that the connection takes no calls any more.
+    /// Removes the mark of the TCP socket by which workers know that they may call.
     fn unmark(&self) {
         if self.to_workers {
-            // If it fails, a process that would call finds no name.
+            // If that fails, a process that calls finds no socket of this name.
             let _ = pairing::unmark_client(&self.tcp);
         }
     }
 
-    /// Whether TCP has connected. If not, the kernel says when it has, and the stage is that of an
-    /// attempt that waits for it; also of one that fails, which takes the announcement back.
+    /// Whether TCP has connected. If not, the stage becomes that of an attempt that waits for it. So
+    /// it does if TCP has failed: the caller then takes the announcement back.
     fn has_connected(&mut self, socket: &Arc<Socket>, conn: ConnId) -> io::Result<bool> {
         let has_connected = self.is_connected();
         self.connects_slowly |= matches!(has_connected, Ok(false));
@@ -180,24 +229,25 @@ impl Attempt {
         has_connected
     }
 
+    /// Begins to wait for the answer.
     fn begin_waiting(&self, now: Instant, is_connected: bool) -> Waiting {
         Waiting {
             is_connected,
             call: None,
             grace: None,
             began: now,
-            next: now + ASK,
+            next_check: now + CHECK_EVERY,
             has_asked: false,
             answers: self.shard.lock().answers(),
         }
     }
 
-    /// Whether nothing is waited for but the answer over shared memory, and a time. Whether TCP
-    /// connects is left to [`Self::step`], unless the answer comes first: on this host the kernel
-    /// has connected already, but for a listener whose queue is full.
+    /// Whether no descriptor has to be polled: the answer is expected in shared memory, or a time
+    /// passes. Begins to wait for the answer if TCP has connected or is about to: over loopback the
+    /// kernel connects at once, unless the listener's queue is full.
     pub(super) fn awaits_memory(&mut self) -> bool {
         let is_new = matches!(self.stage, Stage::Announced(_, _, None));
-        // An error of TCP is left to `step`.
+        // `step` reports an error of TCP.
         if is_new && (!self.connects_slowly || self.polls_writable() == Ok(PollFlags::OUT)) {
             let new = self.begin_waiting(Instant::now(), false);
             if let Stage::Announced(_, _, waiting) = &mut self.stage {
@@ -207,21 +257,21 @@ impl Attempt {
         self.announced().is_some()
     }
 
-    /// Whether it was announced, and nothing has become of that yet.
+    /// Whether it is announced and not decided.
     pub(super) fn is_announced(&self) -> bool {
         matches!(self.stage, Stage::Announced(..))
     }
 
-    /// When [`Self::step`] is to be called while the answer is waited for.
+    /// When [`Self::step`] is to be called at the latest, while the attempt waits for the answer.
     pub(super) fn next_step_at(&self) -> Option<Instant> {
         match &self.stage {
-            Stage::Announced(_, _, Some(waiting)) => Some(waiting.next),
+            Stage::Announced(_, _, Some(waiting)) => Some(waiting.next_check),
             _ => None,
         }
     }
 
-    /// Lets whichever process has accepted a connection call, of those that share a listener: it
-    /// may be one that the connection was not announced to.
+    /// Lets the worker that has accepted the connection call: it may be one that the connection was
+    /// not announced to.
     //= SHM-080
     fn await_call(
         &mut self,
@@ -230,57 +280,27 @@ impl Attempt {
         mut waiting: Waiting,
         now: Instant,
     ) -> io::Result<Option<Step>> {
-        let shard = self.shard.clone();
-        let begun = waiting.call.is_none();
-        let call = match &mut waiting.call {
-            Some(call) => Ok(call),
-            none => {
-                let gids = shard.lock().transports.ism.device().gids();
-                // The engine resets what is not decided in its time.
-                let pairing_timeouts = PairingTimeouts {
-                    accept: shard.pairing_timeouts.accept.min(MOST),
-                    grace: shard.pairing_timeouts.grace.min(MOST),
-                    ..shard.pairing_timeouts
-                };
-                let notifies = self.notify(&socket);
-                let call = notifies.and_then(|()| Call::listen(&self.tcp, gids, pairing_timeouts));
-                call.map(|call| none.insert(call))
-            }
-        };
-        let number = *self
-            .pending_channel
-            .get_or_insert_with(|| shard.pending_channels.begin());
-        let progress = call.and_then(|call| {
-            let reach = |peer: &_| shard.lock().transports.ism.device_mut().reach(peer);
-            let progress = call.poll(&self.tcp, reach, now)?;
-            Ok((progress, call.greets()))
-        });
-        let outcome = match progress {
-            Ok((Progress::Pending { until }, greets)) => {
-                match greets {
-                    Some(peer) => shard.pending_channels.is_with(number, peer),
-                    None => self.end_pending_channel(),
-                }
-                if begun {
-                    // What calls is polled for, and no memory.
+        let begins = waiting.call.is_none();
+        let outcome = match self.poll_awaited_call(&socket, &mut waiting, now) {
+            Ok(Progress::Pending { until }) => {
+                if begins {
+                    // From now on the socket of the call is polled, and the driver polls the device.
                     self.waits = WaitMode::Descriptor;
-                    shard.lock().drive_handshake(&shard, conn);
+                    self.shard.lock().drive_handshake(&self.shard, conn);
                 }
-                waiting.next = until;
-                self.stage = Stage::Announced(socket, conn, Some(waiting));
-                return Ok(Some(Step::Wait(Some(until))));
+                return Ok(self.wait_until(until, socket, conn, waiting));
             }
-            Ok((Progress::Done(outcome), _)) => outcome,
+            Ok(Progress::Done(outcome)) => outcome,
             Err(_) => Outcome::Plain,
         };
-        let is_over = match outcome {
-            Outcome::Paired(_) => shard.lock().withdraw_for_call(&shard, conn),
+        let is_withdrawn = match outcome {
+            Outcome::Paired(_) => self.shard.lock().withdraw_for_call(&self.shard, conn),
             Outcome::Plain => self.withdraw_unanswered(conn),
         };
-        if !is_over {
-            // A worker has answered meanwhile: CLC decides.
+        if !is_withdrawn {
+            // A worker has answered the announcement meanwhile: CLC decides.
             self.end_pending_channel();
-            self.abandon(Some(outcome));
+            self.abandon_channel(Some(outcome));
             self.stage = Stage::Announced(socket, conn, Some(waiting));
             return Ok(None);
         }
@@ -288,36 +308,58 @@ impl Attempt {
         match (outcome, place, &waiting.call) {
             (Outcome::Paired(paired), Some(place), Some(call)) => {
                 self.stage = self.paired(call, place, paired);
+                Ok(None)
             }
             (_, place, _) => {
                 self.end_pending_channel();
-                shard.known_servers.forget(self.to);
-                match self.negotiate_over_tcp(place, true)? {
-                    Ok(stage) => self.stage = stage,
-                    Err(cause) => return self.plain(cause).map(Some),
-                }
+                self.shard.known_servers.forget(self.to);
+                self.negotiate_over_tcp(place, true)
             }
         }
-        Ok(None)
     }
 
-    /// Whether no answer to an announcement is waited for any more, as the kernel shows.
-    fn is_given_up(&self, waiting: &mut Waiting, now: Instant) -> io::Result<bool> {
-        let shard = &self.shard;
-        // The engine resets what is not decided in its time.
-        let pairing_timeouts = PairingTimeouts {
-            accept: shard.pairing_timeouts.accept.min(MOST),
-            grace: shard.pairing_timeouts.grace.max(GRACE).min(MOST),
-            ..shard.pairing_timeouts
+    /// Polls the socket at which a worker may call; opens it first.
+    fn poll_awaited_call(
+        &mut self,
+        socket: &Socket,
+        waiting: &mut Waiting,
+        now: Instant,
+    ) -> io::Result<Progress> {
+        let call = match &mut waiting.call {
+            Some(call) => call,
+            none => {
+                let gids = self.shard.lock().transports.ism.device().gids();
+                self.notify(socket)?;
+                none.insert(Call::listen(
+                    &self.tcp,
+                    gids,
+                    self.timeouts(Duration::ZERO),
+                )?)
+            }
         };
+        self.poll_call(call, now)
+    }
+
+    /// The pairing timeouts of the stack, within what the engine waits, and with this grace at least.
+    fn timeouts(&self, min_grace: Duration) -> PairingTimeouts {
+        let timeouts = self.shard.pairing_timeouts;
+        PairingTimeouts {
+            accept: timeouts.accept.min(MAX_WAIT),
+            grace: timeouts.grace.max(min_grace).min(MAX_WAIT),
+            ..timeouts
+        }
+    }
+
+    /// Whether the server cannot answer any more, as the kernel reports of the connection.
+    fn is_given_up(&self, waiting: &mut Waiting, now: Instant) -> io::Result<bool> {
         let grace = match &mut waiting.grace {
             Some(grace) => grace,
-            none => none.insert(Grace::begin(pairing_timeouts, now)?),
+            none => none.insert(Grace::begin(self.timeouts(MIN_GRACE), now)?),
         };
         grace.is_over(&self.tcp, now)
     }
 
-    /// Makes the descriptor that is polled for a connection that was announced.
+    /// Makes the eventfd that is polled for a connection that was announced.
     pub(super) fn poll_announced(&mut self) -> io::Result<()> {
         match &self.stage {
             Stage::Announced(socket, ..) => self.notify(&socket.clone()),
@@ -325,7 +367,7 @@ impl Attempt {
         }
     }
 
-    /// No thread polls for the answer any more: the driver does.
+    /// Has the driver poll for the answer, instead of the thread that began.
     pub(super) fn leave_to_driver(&mut self) {
         if self.waits != WaitMode::Thread {
             return;
@@ -336,6 +378,7 @@ impl Attempt {
         }
     }
 
+    /// Makes the eventfd that is readable once SMC or TCP is chosen, if there is none.
     fn notify(&mut self, socket: &Socket) -> io::Result<()> {
         if self.notified.is_none() {
             let notified = notification()?;
@@ -350,8 +393,8 @@ impl Attempt {
         Ok(())
     }
 
-    /// The connection that was announced, and that TCP has, if the answer comes over shared memory
-    /// alone.
+    /// The connection that waits for the answer to its announcement, if the answer can come over
+    /// shared memory only.
     pub(super) fn announced(&self) -> Option<Arc<Socket>> {
         match &self.stage {
             Stage::Announced(socket, _, Some(waiting)) if waiting.call.is_none() => {
@@ -362,24 +405,24 @@ impl Attempt {
     }
 }
 
-/// A descriptor that is readable once it is decided what carries a connection.
+/// An eventfd that will be readable once SMC or TCP is chosen for a connection.
 pub(super) fn notification() -> io::Result<Arc<OwnedFd>> {
     Ok(Arc::new(descriptors::eventfd(0)?))
 }
 
-/// The TCP socket of a connection that the endpoint has forgotten; another thread may still hold
-/// the connection for a moment.
-fn sole(tcp: Arc<TcpStream>, held: Arc<Socket>) -> io::Result<OwnedFd> {
+/// The TCP socket of a connection that the endpoint has removed; another thread may still have the
+/// connection for a moment.
+fn into_socket(tcp: Arc<TcpStream>, held: Arc<Socket>) -> io::Result<OwnedFd> {
     drop(held);
     let tcp = Arc::try_unwrap(tcp).or_else(|tcp| tcp.try_clone())?;
     Ok(tcp.into())
 }
 
-/// What a connection begins with: a place, and a socket.
+/// What a connection begins with.
 type Beginning = (Option<Place>, OwnedFd);
 
-/// Announces a connection to a peer that has accepted at its address before; gives back what it
-/// begins with if that cannot be.
+/// Announces a connection to a server that is known at its address. If that fails, returns the place
+/// and the socket, as if nothing had been tried.
 //= SHM-066
 pub(super) fn announce(
     shard: &Arc<Shard>,
@@ -387,13 +430,12 @@ pub(super) fn announce(
     (place, socket): Beginning,
     (waits, notified): (WaitMode, Option<&Arc<OwnedFd>>),
 ) -> io::Result<Result<(Stage, Arc<TcpStream>), Beginning>> {
-    // A channel that the server has and this side has not taken in yet may be the one that the
-    // server offers its memory over.
+    // The server may offer its memory over a channel that this side has not received yet.
     //= SHM-013
     let (peers, last) = (server.peers(), shard.pending_channels.last());
     if !peers
         .iter()
-        .all(|peer| shard.pending_channels.are_over(last, *peer))
+        .all(|peer| shard.pending_channels.have_ended(last, *peer))
     {
         return Ok(Err((place, socket)));
     }
@@ -412,13 +454,13 @@ pub(super) fn announce(
     let conn = shard.lock().announce(shard, &announcement);
     let Some(conn) = conn else {
         let place = held.status().place.take();
-        return Ok(Err((place, sole(tcp, held)?)));
+        return Ok(Err((place, into_socket(tcp, held)?)));
     };
-    // TCP has not begun to connect: no process sees what is set here later than it is needed.
+    // The mark is set before TCP connects, so that no worker accepts without it.
     if matches!(server, Server::Workers(_)) && pairing::mark_announced(&tcp).is_err() {
         shard.lock().withdraw(shard, conn);
         let place = held.status().place.take();
-        return Ok(Err((place, sole(tcp, held)?)));
+        return Ok(Err((place, into_socket(tcp, held)?)));
     }
     Ok(Ok((Stage::Announced(held, conn, None), tcp)))
 }

@@ -1,4 +1,4 @@
-//! Servers that this process has paired with: where they listen, and which peers accept there.
+//! Servers that this process has paired with, by address: which peers accept there.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -6,24 +6,24 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use smc_transport_ism::shared::pairing::Peer;
 
-/// Most addresses that are remembered; beyond that any is forgotten.
-const MOST: usize = 1024;
+/// Most addresses that are remembered; a further one replaces any.
+const MAX_SERVERS: usize = 1024;
 
-/// Most processes that are remembered of one listener; beyond that the one that has paired first
-/// is forgotten.
-const MOST_WORKERS: usize = 16;
+/// Most processes that are remembered of one listener; a further one replaces the one that paired
+/// first.
+const MAX_WORKERS: usize = 16;
 
-/// Who accepts at an address.
+/// Which peers accept at an address.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Server {
-    /// One process.
+    /// One process, which alone has the listener.
     One(Peer),
-    /// Any of those that share one listener: these have accepted.
+    /// Processes that share a listener. These have accepted; there may be others.
     Workers(Vec<Peer>),
 }
 
 impl Server {
-    /// The peers that have accepted.
+    /// The peers that have accepted connections.
     pub(crate) fn peers(&self) -> &[Peer] {
         match self {
             Self::One(peer) => std::slice::from_ref(peer),
@@ -41,18 +41,18 @@ impl KnownServers {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Who accepts at an address.
+    /// The server at an address, if this process has paired with it.
     pub(crate) fn at(&self, address: SocketAddr) -> Option<Server> {
         self.lock().get(&address).cloned()
     }
 
-    /// A peer has accepted at an address, at which one socket alone listens.
+    /// Remembers a peer that has accepted at an address, where only its socket listens.
     pub(super) fn remember(&self, address: SocketAddr, peer: Peer) {
         self.insert(address, Server::One(peer));
     }
 
-    /// A peer has accepted at an address, and has called: it shares the socket that listens
-    /// there.
+    /// Remembers a peer that has accepted at an address and has called: it shares the socket that
+    /// listens there.
     //= SHM-080
     pub(super) fn remember_worker(&self, address: SocketAddr, peer: Peer) {
         let mut workers = match self.at(address) {
@@ -60,7 +60,7 @@ impl KnownServers {
             Some(Server::One(_)) | None => Vec::new(),
         };
         workers.retain(|known| *known != peer);
-        if workers.len() >= MOST_WORKERS {
+        if workers.len() >= MAX_WORKERS {
             workers.remove(0);
         }
         workers.push(peer);
@@ -69,13 +69,13 @@ impl KnownServers {
 
     fn insert(&self, address: SocketAddr, server: Server) {
         let mut all = self.lock();
-        if all.len() >= MOST && !all.contains_key(&address) {
+        if all.len() >= MAX_SERVERS && !all.contains_key(&address) {
             all.pop_first();
         }
         all.insert(address, server);
     }
 
-    /// The peer does not answer at this address any more.
+    /// Forgets the server at an address, which does not answer any more.
     pub(super) fn forget(&self, address: SocketAddr) {
         self.lock().remove(&address);
     }
@@ -86,7 +86,7 @@ mod tests {
     use smc_transport_ism::device::Gid128;
     use smc_transport_ism::shared::pairing::Peer;
 
-    use super::{KnownServers, MOST, MOST_WORKERS, Server};
+    use super::{KnownServers, MAX_SERVERS, MAX_WORKERS, Server};
 
     fn peer(gid: usize) -> Peer {
         let gid = Gid128 {
@@ -99,20 +99,20 @@ mod tests {
     //= SHM-080 test
     #[test]
     fn the_workers_of_a_listener_are_bounded_and_so_are_the_addresses() {
-        let met = KnownServers::default();
+        let servers = KnownServers::default();
         let at = |port: usize| ([127, 0, 0, 1], port as u16).into();
-        for gid in 0..=MOST_WORKERS {
-            met.remember_worker(at(1), peer(gid));
-            met.remember_worker(at(1), peer(gid));
+        for gid in 0..=MAX_WORKERS {
+            servers.remember_worker(at(1), peer(gid));
+            servers.remember_worker(at(1), peer(gid));
         }
-        let server = met.at(at(1)).unwrap();
-        assert_eq!(server.peers().len(), MOST_WORKERS);
+        let server = servers.at(at(1)).unwrap();
+        assert_eq!(server.peers().len(), MAX_WORKERS);
         assert!(!server.peers().contains(&peer(0)));
-        met.remember(at(1), peer(7));
-        assert_eq!(met.at(at(1)), Some(Server::One(peer(7))));
-        for port in 0..2 * MOST {
-            met.remember_worker(at(port), peer(port));
+        servers.remember(at(1), peer(7));
+        assert_eq!(servers.at(at(1)), Some(Server::One(peer(7))));
+        for port in 0..2 * MAX_SERVERS {
+            servers.remember_worker(at(port), peer(port));
         }
-        assert_eq!(met.lock().len(), MOST);
+        assert_eq!(servers.lock().len(), MAX_SERVERS);
     }
 }

@@ -1,5 +1,5 @@
-//! Connecting in a task whose runtime polls the device: to a known server, it takes no descriptor
-//! but that of the connection.
+//! Connecting in a task whose runtime polls the device. To a known server no descriptor is needed but
+//! that of the connection.
 //!
 //! ```text
 //!   announce, connect ── TCP has it at once ──► Answer: the task is woken in memory
