@@ -15,7 +15,7 @@ use smc_view::{ConnectionRow, Role};
 
 use crate::carrier::{Carrier, Cause, Limit};
 use crate::descriptors;
-use crate::discovery::NotAsked;
+use crate::discovery::OptionNotSent;
 use crate::driver;
 use crate::listening::{Accepted, Arrival, Destination, HandedOver};
 use crate::process::PerProcess;
@@ -74,7 +74,7 @@ struct Here {
 struct Single {
     stack: Stack,
     port: u16,
-    asked: Result<(), NotAsked>,
+    option_sent: Result<(), OptionNotSent>,
     outcome: Mutex<Outcome>,
     /// Readable once it is decided; made when it is first asked for.
     decided: OnceLock<OwnedFd>,
@@ -113,7 +113,7 @@ impl Stack {
         let address = SocketAddr::try_from(rustix::net::getsockname(listener)?);
         let address = address.map_err(|_| io::ErrorKind::InvalidInput)?;
         let stack = self.current()?;
-        let policy = &stack.shard().asking.policy;
+        let policy = &stack.shard().opt_in.policy;
         let permitted = policy.listening(address.port()).is_ok();
         Ok(permitted.then_some((stack, address)))
     }
@@ -169,7 +169,7 @@ impl Stack {
         let ends = || Ok::<_, io::Error>((self.current()?, tcp.local_addr()?, tcp.peer_addr()?));
         let (stack, near, far) = ends().map_err(|_| None)?;
         let shard = stack.shard();
-        let permitted = shard.asking.policy.accepting(near.port(), far.ip());
+        let permitted = shard.opt_in.policy.accepting(near.port(), far.ip());
         permitted.map_err(|rule| Some(Cause::Policy(rule)))?;
         if !shard.has_place() {
             return Err(Some(Cause::Limit(shard.limit)));
@@ -279,7 +279,11 @@ impl Accepting {
         let stack = self.stack.current()?;
         let single = Arc::new(Single {
             port: self.ends.0.port(),
-            asked: stack.shard().asking.marks().and(Err(NotAsked::TooLate)),
+            option_sent: stack
+                .shard()
+                .opt_in
+                .marks()
+                .and(Err(OptionNotSent::TooLate)),
             outcome: Mutex::new(Outcome::NotYet),
             decided: OnceLock::new(),
             waiters: Waiters::default(),
@@ -334,7 +338,7 @@ impl Single {
         };
         let tcp = own;
         let gids = self.stack.gids();
-        let listener = (self.port, self.asked);
+        let listener = (self.port, self.option_sent);
         match driver::look(shard, &tcp, client, listener, gids.as_ref()) {
             Ok(stage) => {
                 let to: Weak<dyn Destination> = Arc::downgrade(self) as _;
@@ -359,7 +363,7 @@ impl Single {
         let shard = self.stack.shard();
         let mut state = shard.lock();
         let permitted = shard
-            .asking
+            .opt_in
             .policy
             .accepting(self.port, client.ip())
             .is_ok();
@@ -456,8 +460,8 @@ impl Destination for Single {
         self.port
     }
 
-    fn asked(&self) -> Result<(), NotAsked> {
-        self.asked
+    fn option_sent(&self) -> Result<(), OptionNotSent> {
+        self.option_sent
     }
 
     fn deliver(&self, (socket, _): Accepted) -> bool {

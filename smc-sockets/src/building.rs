@@ -185,11 +185,11 @@ impl SmcSocket {
     /// Errors of [`TcpListener::bind`].
     pub fn listen(self, backlog: u32) -> io::Result<SmcListener> {
         let stack = self.stack.current()?;
-        let asking = &stack.shard().asking;
+        let opt_in = &stack.shard().opt_in;
         let port = rustix::net::getsockname(&self.tcp)?;
         let port = SocketAddr::try_from(port).map_or(0, |at| at.port());
-        let asked = match asking.marks() {
-            Ok(_) => asking.before_listen(&self.tcp, port),
+        let asked = match opt_in.marks() {
+            Ok(_) => opt_in.before_listen(&self.tcp, port),
             Err(why) => Err(why),
         };
         rustix::net::listen(&self.tcp, i32::try_from(backlog).unwrap_or(i32::MAX))?;

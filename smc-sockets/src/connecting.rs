@@ -38,10 +38,10 @@ use smc_proto::id::ConnId;
 use smc_transport_ism::shared::pairing::{Call, Outcome, Paired, Peer, Progress};
 use smc_view::Role;
 
-use crate::asking::Wish;
 use crate::carrier::{Carrier, Cause};
 use crate::descriptors;
 use crate::discovery::Discovery;
+use crate::opt_in::ClientOptIn;
 use crate::process::Process;
 use crate::shard::{Place, Shard, polled_now, timespec};
 use crate::socket::Socket;
@@ -112,7 +112,7 @@ struct Attempt {
     tcp: Arc<TcpStream>,
     stage: Stage,
     /// Whether the SYN had the TCP option, by the policy.
-    wish: Wish,
+    client_opt_in: ClientOptIn,
     /// How the server is known to speak SMC, if CLC goes over TCP.
     discovery: Option<Discovery>,
     /// Whether it was announced to processes that share a listener: another one may accept.
@@ -180,9 +180,9 @@ impl Attempt {
             None => socket(to)?,
         };
         let room = place.is_some();
-        let wish = shard.asking.before_connect(&socket, to, room);
+        let client_opt_in = shard.opt_in.before_connect(&socket, to, room);
         let pairs = shard.pairs && shard.memory_limit().is_none();
-        let may_pair = pairs && room && wish.permitted.is_ok();
+        let may_pair = pairs && room && client_opt_in.permitted.is_ok();
         let known = shard.known_servers.at(to).filter(|_| may_pair);
         // The eventfd comes first: once announced, the connection may be SMC for the peer, although
         // this side could not wait for that.
@@ -210,7 +210,7 @@ impl Attempt {
             waits,
             tcp,
             stage,
-            wish,
+            client_opt_in,
             discovery: None,
             to_workers: is_announced && matches!(known, Some(Server::Workers(_))),
             pending_channel: None,
@@ -342,7 +342,10 @@ impl Attempt {
     /// option.
     fn is_plain(&self) -> bool {
         match &self.stage {
-            Stage::Tcp(None, _) => !self.shard.asking.may_ask(self.to, &self.wish),
+            Stage::Tcp(None, _) => !self
+                .shard
+                .opt_in
+                .may_negotiate(self.to, &self.client_opt_in),
             _ => false,
         }
     }

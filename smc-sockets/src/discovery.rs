@@ -1,9 +1,8 @@
-//! Whether the other end of a connection speaks SMC, before either says a word of it.
+//! Whether the other end of a connection speaks SMC, before either sends a CLC message.
 //!
-//! Between processes of one host, pairing decides. For all others there are two ways: the
-//! TCP option, which both sides see in SYN and SYN-ACK, and the policy of both, which says
-//! so. Whichever it is, both ends come to the same: who does not speak CLC must not get
-//! any, and who was promised some waits for it.
+//! Between processes of one host, pairing decides. All others learn it by the TCP option, which
+//! both sides see in SYN and SYN-ACK, or by the policies of both. Both ends must reach the same
+//! result: a peer that does not speak CLC must not receive any, and one that expects it waits.
 
 use std::net::IpAddr;
 
@@ -11,7 +10,7 @@ use smc_transport_ism::shared::pairing;
 
 use crate::carrier::{Cause, Limit, OptionMissing};
 
-/// How it is known that the peer of a connection speaks SMC.
+/// How the peer of a connection is known to speak SMC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Discovery {
     /// By the TCP option, which both sent.
@@ -22,60 +21,69 @@ pub(crate) enum Discovery {
 
 /// Outcome of the TCP option on a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Asked {
+pub(crate) enum OptionExchange {
     /// The option was sent, and the peer sent it, too.
     Answered,
     /// The option was sent, and the peer did not send it.
     Silent,
     /// The option was not sent, for this reason.
-    Not(NotAsked),
+    NotSent(OptionNotSent),
 }
 
-/// Why this side did not ask by the TCP option.
+/// Why this side did not send the TCP option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum NotAsked {
-    /// SMC is not used for another reason.
+pub(crate) enum OptionNotSent {
+    /// The policy refuses SMC.
     Refused,
-    /// There is no room for another connection.
+    /// The endpoint has no room for another connection.
     Full,
-    /// There is nothing to offer.
+    /// There is no RNIC to offer.
     NoDevice,
     /// The option cannot be set.
     Missing(OptionMissing),
     /// The listener listened already.
     TooLate,
-    /// The server did not understand a Proposal lately.
+    /// The server has misread a Proposal lately.
     Shunned,
 }
 
-/// Whether CLC is spoken on a connection that is not one of shared memory, and how that is
-/// known; else what TCP is due to.
-pub(crate) fn discover(asked: Asked, assumed: bool) -> Result<Discovery, Cause> {
-    match asked {
+/// How the peer of a connection that has not paired is known to speak SMC.
+///
+/// # Errors
+/// Why the connection is TCP.
+pub(crate) fn discover(option: OptionExchange, assumed: bool) -> Result<Discovery, Cause> {
+    match option {
         // A peer that sent the option speaks CLC, and expects it.
-        Asked::Answered => Ok(Discovery::Option),
+        OptionExchange::Answered => Ok(Discovery::Option),
         // The other end, which has the same policy, may lack the rights for the option.
         _ if assumed => Ok(Discovery::Assumed),
-        Asked::Silent => Err(Cause::NoOption),
-        // The code that decided knows better why.
-        Asked::Not(NotAsked::Refused | NotAsked::Full) => Err(Cause::NotOffered),
-        Asked::Not(NotAsked::NoDevice) => Err(Cause::NoDevice),
-        Asked::Not(NotAsked::Missing(what)) => Err(Cause::CannotAsk(what)),
-        Asked::Not(NotAsked::TooLate) => Err(Cause::AskedTooLate),
-        Asked::Not(NotAsked::Shunned) => Err(Cause::Shunned),
+        OptionExchange::Silent => Err(Cause::NoOption),
+        // The caller has a more specific cause.
+        OptionExchange::NotSent(OptionNotSent::Refused | OptionNotSent::Full) => {
+            Err(Cause::NotOffered)
+        }
+        OptionExchange::NotSent(OptionNotSent::NoDevice) => Err(Cause::NoDevice),
+        OptionExchange::NotSent(OptionNotSent::Missing(what)) => Err(Cause::CannotAsk(what)),
+        OptionExchange::NotSent(OptionNotSent::TooLate) => Err(Cause::AskedTooLate),
+        OptionExchange::NotSent(OptionNotSent::Shunned) => Err(Cause::Shunned),
     }
 }
 
-/// Whether an address is surely this host's, of a connection between both.
+/// Whether the peer of a connection is certainly on this host, by the addresses of both ends.
 pub(crate) fn is_near(local: IpAddr, peer: IpAddr) -> bool {
     let (local, peer) = (local.to_canonical(), peer.to_canonical());
     peer.is_loopback() || local == peer
 }
 
-/// What a connection whose peer is not known to speak SMC is TCP for: what this side
-/// refused or had no room for comes first, then what came of calling each other within the
-/// host, and last why no peer could be asked by the TCP option.
-pub(crate) fn unmet(cause: Cause, full: Option<Limit>, called: bool, near: bool) -> Cause {
+/// The cause to report of a connection whose peer is not known to speak SMC: first what this side
+/// refused or had no room for, then the outcome of pairing within the host, and last why the TCP
+/// option was not sent.
+pub(crate) fn most_specific_cause(
+    cause: Cause,
+    full: Option<Limit>,
+    called: bool,
+    near: bool,
+) -> Cause {
     match (cause, full) {
         (Cause::Policy(_) | Cause::NoOption | Cause::Shunned, _) => cause,
         (_, Some(limit)) if near => Cause::Limit(limit),
@@ -88,8 +96,8 @@ pub(crate) fn unmet(cause: Cause, full: Option<Limit>, called: bool, near: bool)
     }
 }
 
-/// Names the user of this process instead, if that is why no process of this host was
-/// called and none calls.
+/// Replaces the cause by the user of this process, if it is because of this user that no process of
+/// this host pairs.
 pub(crate) fn blame_own_user(cause: Cause, would_pair: bool) -> Cause {
     match (cause, pairing::own_user()) {
         (Cause::NotOffered, Err(uid)) if would_pair => Cause::UnknownUser(uid),
@@ -101,37 +109,44 @@ pub(crate) fn blame_own_user(cause: Cause, would_pair: bool) -> Cause {
 mod tests {
     use super::*;
 
-    const ALL: [Asked; 8] = [
-        Asked::Answered,
-        Asked::Silent,
-        Asked::Not(NotAsked::Refused),
-        Asked::Not(NotAsked::Full),
-        Asked::Not(NotAsked::NoDevice),
-        Asked::Not(NotAsked::Missing(OptionMissing::NoCgroup)),
-        Asked::Not(NotAsked::TooLate),
-        Asked::Not(NotAsked::Shunned),
+    const ALL: [OptionExchange; 8] = [
+        OptionExchange::Answered,
+        OptionExchange::Silent,
+        OptionExchange::NotSent(OptionNotSent::Refused),
+        OptionExchange::NotSent(OptionNotSent::Full),
+        OptionExchange::NotSent(OptionNotSent::NoDevice),
+        OptionExchange::NotSent(OptionNotSent::Missing(OptionMissing::NoCgroup)),
+        OptionExchange::NotSent(OptionNotSent::TooLate),
+        OptionExchange::NotSent(OptionNotSent::Shunned),
     ];
 
     #[test]
-    fn an_option_that_was_heard_or_a_policy_is_needed() {
-        assert_eq!(discover(Asked::Answered, false), Ok(Discovery::Option));
-        for asked in &ALL[1..] {
-            assert!(discover(*asked, false).is_err());
-            assert_eq!(discover(*asked, true), Ok(Discovery::Assumed));
+    fn an_option_of_the_peer_or_a_policy_is_needed() {
+        assert_eq!(
+            discover(OptionExchange::Answered, false),
+            Ok(Discovery::Option)
+        );
+        for option in &ALL[1..] {
+            assert!(discover(*option, false).is_err());
+            assert_eq!(discover(*option, true), Ok(Discovery::Assumed));
         }
-        assert_eq!(discover(Asked::Silent, false), Err(Cause::NoOption));
+        assert_eq!(
+            discover(OptionExchange::Silent, false),
+            Err(Cause::NoOption)
+        );
     }
 
     /// The kernel shows a side the option only if both asked. Whatever else holds at
     /// each of them, they must agree.
     #[test]
-    fn both_ends_come_to_the_same() {
+    fn both_ends_reach_the_same_result() {
         for here in ALL {
             for there in ALL {
-                let answered = (here == Asked::Answered) == (there == Asked::Answered);
-                let asks = |at| matches!(at, Asked::Answered | Asked::Silent);
+                let answered =
+                    (here == OptionExchange::Answered) == (there == OptionExchange::Answered);
+                let asks = |at| matches!(at, OptionExchange::Answered | OptionExchange::Silent);
                 let both = asks(here) && asks(there);
-                if !answered || (both && here != Asked::Answered) {
+                if !answered || (both && here != OptionExchange::Answered) {
                     continue;
                 }
                 for assumed in [false, true] {
@@ -144,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nearest_to_the_peer_is_told() {
+    fn the_most_specific_cause_is_reported() {
         let full = Some(Limit::Connections(1));
         let missing = Cause::CannotAsk(OptionMissing::NoCgroup);
         for (cause, full, called, near, expected) in [
@@ -164,7 +179,11 @@ mod tests {
             (Cause::Shunned, None, true, false, Cause::Shunned),
             (Cause::NotOffered, None, false, true, Cause::NotOffered),
         ] {
-            assert_eq!(unmet(cause, full, called, near), expected, "{cause:?}");
+            assert_eq!(
+                most_specific_cause(cause, full, called, near),
+                expected,
+                "{cause:?}"
+            );
         }
         let near = |local: &str, peer: &str| is_near(local.parse().unwrap(), peer.parse().unwrap());
         assert!(near("10.0.0.1", "::ffff:10.0.0.1") && near("10.0.0.1", "127.0.0.1"));

@@ -20,7 +20,7 @@ use smc_transport_ism::shared::Gids;
 use smc_transport_ism::shared::pairing::{self, Answer, Outcome, Peer, Progress};
 
 use crate::carrier::{Carrier, Cause, Limit};
-use crate::discovery::{NotAsked, blame_own_user, is_near, unmet};
+use crate::discovery::{OptionNotSent, blame_own_user, is_near, most_specific_cause};
 use crate::listening::{Arrival, Destination, HandedOver, Listening};
 use crate::shard::{Place, Shard};
 use crate::socket::Socket;
@@ -134,7 +134,7 @@ struct Pairing {
     answer: Answer,
     tcp: TcpStream,
     arrival: Arrival,
-    asked: Result<(), NotAsked>,
+    option_sent: Result<(), OptionNotSent>,
     port: u16,
     until: Instant,
 }
@@ -272,7 +272,7 @@ impl Driver {
             return;
         };
         let mut rendezvous = listening.rendezvous();
-        let policy = &shard.asking.policy;
+        let policy = &shard.opt_in.policy;
         let permitted = policy.accepting(listening.port(), address.ip()).is_ok();
         let full = (!shard.has_place()).then_some(shard.limit);
         let asks = |_: &&mut _| permitted && full.is_none();
@@ -282,9 +282,9 @@ impl Driver {
         });
         drop(rendezvous);
         self.calls_taken();
-        let listener = (listening.port(), listening.asked());
+        let listener = (listening.port(), listening.option_sent());
         let stage = match answer {
-            Some(answer) => Ok(Stage::Asked(answer)),
+            Some(answer) => Ok(Stage::Pairing(answer)),
             None => look(&shard, &tcp, address, listener, listening.gids()),
         };
         match stage {
@@ -364,7 +364,7 @@ impl Driver {
 }
 
 /// A connection that is being paired, and its listener's port and option.
-type Parts = (TcpStream, Arrival, (u16, Result<(), NotAsked>));
+type Parts = (TcpStream, Arrival, (u16, Result<(), OptionNotSent>));
 
 impl Pairing {
     /// Ends it now.
@@ -373,14 +373,14 @@ impl Pairing {
     }
 
     fn into_parts(self) -> Parts {
-        (self.tcp, self.arrival, (self.port, self.asked))
+        (self.tcp, self.arrival, (self.port, self.option_sent))
     }
 }
 
 /// How a client that is not paired was met.
 struct Met {
     /// Port of the listener, and whether it asked for SMC's TCP option.
-    listener: (u16, Result<(), NotAsked>),
+    listener: (u16, Result<(), OptionNotSent>),
     /// Not asked, because of this limit.
     full: Option<Limit>,
     /// Called, and did not go on.
@@ -398,15 +398,15 @@ fn speaks(
     client: SocketAddr,
     met: Met,
 ) -> Result<Option<Cause>, Cause> {
-    let (port, asked) = met.listener;
-    let verdict = shard.asking.accepted(tcp, port, client.ip(), asked);
-    match verdict.speaks {
+    let (port, option_sent) = met.listener;
+    let verdict = shard.opt_in.accepted(tcp, port, client.ip(), option_sent);
+    match verdict.discovery {
         Ok(_) => Ok(verdict.declines),
         Err(cause) => {
             let local = tcp.local_addr();
             let near = local.is_ok_and(|at| is_near(at.ip(), client.ip()));
             let full = met.full.or(shard.memory_limit());
-            let cause = unmet(cause, full, met.called, near);
+            let cause = most_specific_cause(cause, full, met.called, near);
             Err(blame_own_user(cause, near && shard.pairs))
         }
     }
@@ -422,10 +422,10 @@ pub(crate) fn look(
     shard: &Shard,
     tcp: &TcpStream,
     client: SocketAddr,
-    listener: (u16, Result<(), NotAsked>),
+    listener: (u16, Result<(), OptionNotSent>),
     gids: Option<&Gids>,
 ) -> Result<Stage, Cause> {
-    let policy = &shard.asking.policy;
+    let policy = &shard.opt_in.policy;
     let permitted = policy.accepting(listener.0, client.ip()).is_ok();
     let full = (!shard.has_place()).then_some(shard.limit);
     let may_call = permitted && full.or(shard.memory_limit()).is_none();
@@ -434,7 +434,7 @@ pub(crate) fn look(
         Answer::call_back(tcp, gids, reach, &shard.pairing_timeouts)
     });
     if let Some(answer) = answer {
-        return Ok(Stage::Asked(answer));
+        return Ok(Stage::Pairing(answer));
     }
     let met = Met {
         listener,

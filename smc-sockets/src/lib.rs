@@ -102,8 +102,6 @@
 #[cfg(target_os = "linux")]
 mod accepting;
 #[cfg(target_os = "linux")]
-mod asking;
-#[cfg(target_os = "linux")]
 mod building;
 #[cfg(target_os = "linux")]
 mod carrier;
@@ -126,6 +124,8 @@ mod listener;
 mod listening;
 #[cfg(target_os = "linux")]
 mod opening;
+#[cfg(target_os = "linux")]
+mod opt_in;
 #[cfg(target_os = "linux")]
 pub mod policy;
 #[cfg(target_os = "linux")]

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use smc_transport_ism::shared::pairing;
 
 use crate::carrier::Cause;
-use crate::discovery::NotAsked;
+use crate::discovery::OptionNotSent;
 use crate::listening::{Destination, Listening};
 use crate::process::PerProcess;
 use crate::stack::Stack;
@@ -73,9 +73,9 @@ impl SmcListener {
     /// Errors of [`TcpListener::bind`].
     pub fn bind_on(stack: &Stack, address: impl ToSocketAddrs) -> io::Result<Self> {
         let stack = stack.current()?;
-        let asking = &stack.shard().asking;
-        let (listener, asked) = binding::bind(asking, address)?;
-        Self::of(&stack, listener, asked)
+        let opt_in = &stack.shard().opt_in;
+        let (listener, option_sent) = binding::bind(opt_in, address)?;
+        Self::of(&stack, listener, option_sent)
     }
 
     /// Lets connections of `listener` use `stack`. From the same port, no other code may
@@ -86,8 +86,12 @@ impl SmcListener {
     pub fn on(stack: &Stack, listener: TcpListener) -> io::Result<Self> {
         // It listens already.
         let stack = stack.current()?;
-        let asked = stack.shard().asking.marks().and(Err(NotAsked::TooLate));
-        Self::of(&stack, listener, asked)
+        let option_sent = stack
+            .shard()
+            .opt_in
+            .marks()
+            .and(Err(OptionNotSent::TooLate));
+        Self::of(&stack, listener, option_sent)
     }
 
     /// No client can call it any more.
@@ -99,18 +103,18 @@ impl SmcListener {
     pub(crate) fn of(
         stack: &Stack,
         listener: TcpListener,
-        asked: Result<(), NotAsked>,
+        option_sent: Result<(), OptionNotSent>,
     ) -> io::Result<Self> {
         let permitted = stack
             .shard()
-            .asking
+            .opt_in
             .policy
             .listening(listener.local_addr()?.port());
         let gids = stack.gids().filter(|_| permitted.is_ok());
         let listening = Arc::new(Listening::new(
             listener,
             gids,
-            (asked, stack.shard().asking.assumes_any()),
+            (option_sent, stack.shard().opt_in.assumes_any()),
             &stack.shard().callers,
         )?);
         stack.shard().enlist(&listening)?;
@@ -271,9 +275,12 @@ impl Shared {
         self.listening.leave_rendezvous();
         let made = self.inherited.get_or_make(|| {
             let stack = self.stack.current()?;
-            let asked = (self.listening.asked(), stack.shard().asking.assumes_any());
+            let option_sent = (
+                self.listening.option_sent(),
+                stack.shard().opt_in.assumes_any(),
+            );
             let gids = self.listening.gids().and_then(|_| stack.gids());
-            let listening = Arc::new(Listening::inherited(&self.listening, gids, asked)?);
+            let listening = Arc::new(Listening::inherited(&self.listening, gids, option_sent)?);
             stack.shard().enlist(&listening)?;
             Ok(Inherited { stack, listening })
         });

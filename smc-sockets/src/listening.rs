@@ -17,7 +17,7 @@ use smc_view::{ConnectionRow, Role};
 
 use crate::carrier::{Carrier, Cause, Limit};
 use crate::descriptors;
-use crate::discovery::NotAsked;
+use crate::discovery::OptionNotSent;
 use crate::driver::{self, Stage};
 use crate::process::{self, Process};
 use crate::shard::Shard;
@@ -53,7 +53,7 @@ pub(crate) struct Listening {
     /// The port it listens at.
     port: u16,
     /// Whether its SYN-ACKs have SMC's TCP option.
-    asked: Result<(), NotAsked>,
+    option_sent: Result<(), OptionNotSent>,
     /// Clients may send CLC that did not call: the driver alone accepts.
     is_drivers: bool,
     /// The one that made it.
@@ -87,7 +87,7 @@ impl Listening {
     pub(crate) fn new(
         tcp: TcpListener,
         gids: Option<Gids>,
-        asked: (Result<(), NotAsked>, bool),
+        option_sent: (Result<(), OptionNotSent>, bool),
         callers: &Callers,
     ) -> io::Result<Self> {
         let open = |gids: &Gids| Rendezvous::open_in(&tcp, gids.clone(), callers).ok();
@@ -97,7 +97,7 @@ impl Listening {
             //= SHM-076
             let _ = pairing::mark_listener(&tcp);
         }
-        Self::over(tcp, gids, asked, rendezvous)
+        Self::over(tcp, gids, option_sent, rendezvous)
     }
 
     /// The listener of a process from which this one was forked: other processes may accept from
@@ -106,9 +106,9 @@ impl Listening {
     pub(crate) fn inherited(
         from: &Self,
         gids: Option<Gids>,
-        asked: (Result<(), NotAsked>, bool),
+        option_sent: (Result<(), OptionNotSent>, bool),
     ) -> io::Result<Self> {
-        Self::over(from.tcp.try_clone()?, gids, asked, None)
+        Self::over(from.tcp.try_clone()?, gids, option_sent, None)
     }
 
     /// Publishes it, unless another process has made it.
@@ -122,7 +122,7 @@ impl Listening {
     fn over(
         tcp: TcpListener,
         gids: Option<Gids>,
-        (asked, assumes): (Result<(), NotAsked>, bool),
+        (option_sent, assumes): (Result<(), OptionNotSent>, bool),
         rendezvous: Option<Rendezvous>,
     ) -> io::Result<Self> {
         tcp.set_nonblocking(true)?;
@@ -131,7 +131,7 @@ impl Listening {
         let watched = descriptors::keep(|| epoll::create(epoll::CreateFlags::CLOEXEC))?;
         let data = EventData::new_u64(0);
         epoll::add(&watched, &ready, data, EventFlags::IN)?;
-        let is_drivers = asked.is_ok() || assumes;
+        let is_drivers = option_sent.is_ok() || assumes;
         if !is_drivers {
             epoll::add(&watched, &tcp, data, EventFlags::IN)?;
         }
@@ -149,7 +149,7 @@ impl Listening {
             watched,
             key: AtomicU32::new(0),
             port,
-            asked,
+            option_sent,
             is_drivers,
             process: Process::current(),
             forks: process::forks(),
@@ -416,7 +416,7 @@ impl Listening {
         if has_calls {
             return Next::Driver;
         }
-        let listener = (self.port, self.asked);
+        let listener = (self.port, self.option_sent);
         match driver::look(shard, tcp, address, listener, self.gids.as_ref()) {
             Ok(stage) => Next::Undecided(stage),
             Err(cause) => Next::Plain(cause),
@@ -440,7 +440,7 @@ impl Listening {
             return Some(tcp);
         };
         let socket = Socket::new(tcp, None, shard.spin);
-        let policy = &shard.asking.policy;
+        let policy = &shard.opt_in.policy;
         let source = Source::User(announced.peer.uid);
         let refused = match (
             policy.accepting(self.port, address.ip()),
@@ -506,7 +506,7 @@ pub(crate) trait Destination: Send + Sync {
     fn port(&self) -> u16;
 
     /// Whether the listener's SYN-ACKs have SMC's TCP option.
-    fn asked(&self) -> Result<(), NotAsked>;
+    fn option_sent(&self) -> Result<(), OptionNotSent>;
 
     /// Hands a connection over; whether it is still wanted.
     fn deliver(&self, accepted: Accepted) -> bool;
@@ -523,8 +523,8 @@ impl Destination for Listening {
         self.port
     }
 
-    fn asked(&self) -> Result<(), NotAsked> {
-        self.asked
+    fn option_sent(&self) -> Result<(), OptionNotSent> {
+        self.option_sent
     }
 
     fn deliver(&self, accepted: Accepted) -> bool {

@@ -56,13 +56,13 @@ use smc_transport_ism::device::MAX_DMB_LEN;
 use smc_transport_ism::shared::pairing::{Callers, PairingTimeouts};
 use smc_transport_ism::shared::{Device, SpinBudget, file_size_limit, mapping_limit};
 
-use crate::asking::Asking;
 use crate::carrier::{Carrier, Cause, Limit};
 use crate::connecting::{KnownServers, PendingChannels};
 use crate::descriptors;
 use crate::driver::Token;
 use crate::listening::HandedOver;
 use crate::opening::{self, Opening};
+use crate::opt_in::OptIn;
 use crate::policy::{Transport, UseOption};
 use crate::rnics::Rnics;
 use crate::socket::Socket;
@@ -119,7 +119,7 @@ pub(crate) struct Shard {
     pub(crate) runtimes: crate::tokio::Runtimes,
     /// Why there are no RNICs, if there are none.
     pub(crate) without_rnics: Option<String>,
-    pub(crate) asking: Asking,
+    pub(crate) opt_in: OptIn,
     /// Bytes that a connection over RNICs locks for each of its links.
     pub(crate) locked_each: u64,
     /// Shared memory is used with processes that use this crate.
@@ -245,16 +245,16 @@ impl Shard {
         } else {
             Duration::ZERO
         };
-        let asking = Asking::new(
+        let opt_in = OptIn::new(
             settings.policy,
             settings.marks,
             transports.verbs.is_some(),
             assumes_smc,
         );
         let descriptors = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-        let pairs = !alone && asking.policy.transport(Transport::Ism).is_ok();
+        let pairs = !alone && opt_in.policy.transport(Transport::Ism).is_ok();
         let pairing_timeouts = PairingTimeouts {
-            grace: asking
+            grace: opt_in
                 .policy
                 .pairing_grace
                 .unwrap_or(settings.pairing_timeouts.grace),
@@ -285,7 +285,7 @@ impl Shard {
             #[cfg(feature = "tokio")]
             runtimes: crate::tokio::Runtimes::default(),
             without_rnics,
-            asking,
+            opt_in,
             locked_each,
             pairs,
             dmb,

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use super::{Attempt, Stage, Step, connect_to, socket};
 use crate::carrier::{Cause, Limit};
-use crate::discovery::{Discovery, blame_own_user, is_near, unmet};
+use crate::discovery::{Discovery, blame_own_user, is_near, most_specific_cause};
 use crate::opening::Opening;
 use crate::shard::Place;
 use crate::socket::Socket;
@@ -23,9 +23,11 @@ impl Attempt {
         called: bool,
     ) -> io::Result<Option<Step>> {
         let shard = self.shard.clone();
-        let verdict = shard.asking.after_connect(&self.tcp, self.to, self.wish);
+        let verdict = shard
+            .opt_in
+            .after_connect(&self.tcp, self.to, self.client_opt_in);
         let full = place.is_none().then_some(shard.limit);
-        match verdict.speaks {
+        match verdict.discovery {
             Ok(discovery) => self.discovery = Some(discovery),
             Err(cause) => {
                 let cause = self.cause_of_tcp(cause, full, called)?;
@@ -52,11 +54,11 @@ impl Attempt {
         let local = self.tcp.local_addr()?.ip();
         let near = is_near(local, self.to.ip());
         let cause = match cause {
-            Cause::NotOffered if self.wish.lacks_room() => Cause::Limit(shard.limit),
+            Cause::NotOffered if self.client_opt_in.lacks_room() => Cause::Limit(shard.limit),
             cause => cause,
         };
         let full = full.or(shard.memory_limit());
-        let cause = unmet(cause, full, called, near);
+        let cause = most_specific_cause(cause, full, called, near);
         Ok(blame_own_user(cause, near && shard.pairs))
     }
 
@@ -68,10 +70,10 @@ impl Attempt {
 
     /// Connects once more, without the TCP option and CLC. The application has not sent anything.
     pub(super) fn reconnect_without_option(&mut self) -> io::Result<()> {
-        let asking = &self.shard.asking;
-        asking.shunned.remember(self.to, Instant::now());
+        let opt_in = &self.shard.opt_in;
+        opt_in.shunned.remember(self.to, Instant::now());
         let socket = socket(self.to)?;
-        self.wish = asking.without_option(self.to);
+        self.client_opt_in = opt_in.without_option(self.to);
         self.discovery = None;
         connect_to(&socket, self.to)?;
         self.tcp = Arc::new(TcpStream::from(socket));

@@ -18,7 +18,7 @@ use crate::undecided::{Admission, Source};
 /// How far an undecided connection has come.
 pub(crate) enum Stage {
     /// Its client called, and was asked to go on.
-    Asked(Answer),
+    Pairing(Answer),
     /// Its client has promised CLC. It is to be declined, if there is a cause.
     Promised(Option<Cause>),
 }
@@ -44,7 +44,7 @@ impl Driver {
         stage: Stage,
     ) {
         let source = match &stage {
-            Stage::Asked(answer) => Source::User(answer.peer().uid),
+            Stage::Pairing(answer) => Source::User(answer.peer().uid),
             Stage::Promised(_) => self.source(&tcp, address),
         };
         let now = Instant::now();
@@ -121,12 +121,12 @@ impl Driver {
         };
         let arrival = Arrival::new(to, address, Some(ticket));
         match stage {
-            Stage::Asked(answer) => {
+            Stage::Pairing(answer) => {
                 let pairing = Pairing {
                     answer,
                     tcp,
                     arrival,
-                    asked: destination.asked(),
+                    option_sent: destination.option_sent(),
                     port: destination.port(),
                     until: Instant::now(),
                 };

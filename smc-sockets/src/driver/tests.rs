@@ -13,7 +13,7 @@ use super::newcomers::Stage;
 use super::promises::patience;
 use super::{Draining, Driver};
 use crate::carrier::{Cause, Limit};
-use crate::discovery::NotAsked;
+use crate::discovery::OptionNotSent;
 use crate::listening::{Destination, Listening};
 use crate::opening;
 use crate::shard::Shard;
@@ -30,8 +30,9 @@ fn driver() -> (Driver, Arc<Listening>, SocketAddr) {
     let shard = Shard::new(Settings::default(), without_rnics).unwrap();
     let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = tcp.local_addr().unwrap();
-    let asked = Err(NotAsked::NoDevice);
-    let listening = Arc::new(Listening::new(tcp, None, (asked, false), &shard.callers).unwrap());
+    let option_sent = Err(OptionNotSent::NoDevice);
+    let listening =
+        Arc::new(Listening::new(tcp, None, (option_sent, false), &shard.callers).unwrap());
     shard.enlist(&listening).unwrap();
     (Driver::new(&shard), listening, address)
 }

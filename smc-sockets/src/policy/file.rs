@@ -46,7 +46,7 @@ struct File {
     system_eid: Option<Eid>,
     #[serde(deserialize_with = "transports")]
     transports: Vec<Transport>,
-    tcp_option: Wish,
+    tcp_option: TcpOptionText,
     assume_smc: Vec<Assumed>,
     #[serde(deserialize_with = "pnet")]
     pnet: PnetTable,
@@ -67,7 +67,7 @@ impl Default for File {
             ueids: policy.ueids,
             system_eid: policy.system_eid,
             transports: policy.transports,
-            tcp_option: Wish::Auto,
+            tcp_option: TcpOptionText::Auto,
             assume_smc: Vec::new(),
             pnet: policy.pnet,
             shun: Shunned::default(),
@@ -93,9 +93,9 @@ impl From<File> for Policy {
             system_eid: file.system_eid,
             transports: file.transports,
             tcp_option: match file.tcp_option {
-                Wish::Auto => UseOption::Auto,
-                Wish::Always => UseOption::Always,
-                Wish::Never => UseOption::Never,
+                TcpOptionText::Auto => UseOption::Auto,
+                TcpOptionText::Always => UseOption::Always,
+                TcpOptionText::Never => UseOption::Never,
             },
             assume_smc: file.assume_smc.into_iter().map(assume).collect(),
             pnet: file.pnet,
@@ -110,7 +110,7 @@ impl From<File> for Policy {
 
 #[derive(Deserialize, Clone, Copy)]
 #[serde(rename_all = "kebab-case")]
-enum Wish {
+enum TcpOptionText {
     Auto,
     Always,
     Never,

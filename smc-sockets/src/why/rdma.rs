@@ -21,7 +21,7 @@ const GIDS: &str = "GIDs";
 const MEMORY: &str = "locked memory";
 
 pub(super) fn conditions(shard: &Shard, to: SocketAddr) -> Vec<Condition> {
-    if let Err(rule) = shard.asking.policy.transport(Transport::Verbs) {
+    if let Err(rule) = shard.opt_in.policy.transport(Transport::Verbs) {
         let found = format!("the policy does not let it be used: {rule}");
         let condition = Condition::here(DEVICE, State::Fails, found);
         return vec![condition.with("Add \"verbs\" to `transports` in the policy.")];
@@ -78,7 +78,7 @@ fn way(shard: &Shard, to: SocketAddr, devices: &[Listed], network: Network) -> V
     let Ok(local) = walk::local(to) else {
         return Vec::new();
     };
-    let mut surroundings = Surroundings::new(network, shard.asking.policy.pnet.clone());
+    let mut surroundings = Surroundings::new(network, shard.opt_in.policy.pnet.clone());
     for (at, device) in devices.iter().enumerate() {
         let ports = device.ports.iter().map(|listed| listed.port.clone());
         surroundings.set_ports(DeviceId(u8::try_from(at).unwrap_or(u8::MAX)), ports);

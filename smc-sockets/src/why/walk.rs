@@ -8,7 +8,7 @@ use smc_transport_verbs::network::{Network, route};
 
 use super::{Condition, Expected, State, Why, rdma};
 use crate::carrier::Cause;
-use crate::discovery::NotAsked;
+use crate::discovery::OptionNotSent;
 use crate::policy::Transport;
 use crate::shard::Shard;
 use crate::shared_memory::SharedMemory;
@@ -84,10 +84,10 @@ fn way(to: SocketAddr) -> Condition {
 }
 
 fn policy(shard: &Shard, to: SocketAddr) -> Condition {
-    match shard.asking.policy.connecting(to) {
+    match shard.opt_in.policy.connecting(to) {
         Ok(()) => Condition::here("policy", State::Holds, "it permits SMC with this peer"),
         Err(rule) => {
-            let found = match shard.asking.policy.warning() {
+            let found = match shard.opt_in.policy.warning() {
                 Some(warning) => format!("everything is TCP, because of a mistake: {warning}"),
                 None => rule.to_string(),
             };
@@ -161,7 +161,7 @@ fn shared_memory(shard: &Shard, to: SocketAddr) -> (Condition, bool) {
 /// How long the server is waited for.
 fn grace(shard: &Shard, pairs: bool) -> Condition {
     let time = shard.pairing_timeouts.grace;
-    let whose = match shard.asking.policy.pairing_grace {
+    let whose = match shard.opt_in.policy.pairing_grace {
         Some(_) => "by `pairing-grace` in the policy",
         None => "as the program has it; see `pairing-grace` in the policy",
     };
@@ -177,7 +177,7 @@ fn grace(shard: &Shard, pairs: bool) -> Condition {
 /// Whether this side would use it for a peer on this host.
 fn shared_memory_is_used(shard: &Shard) -> Result<(), Condition> {
     let fails = |found: String| Condition::here(SHARED_MEMORY, State::Fails, found);
-    if let Err(rule) = shard.asking.policy.transport(Transport::Ism) {
+    if let Err(rule) = shard.opt_in.policy.transport(Transport::Ism) {
         let condition = fails(format!("the policy does not let it be used: {rule}"));
         return Err(condition.with("Add \"ism\" to `transports` in the policy."));
     }
@@ -193,25 +193,25 @@ fn shared_memory_is_used(shard: &Shard) -> Result<(), Condition> {
 /// Whether it will be known that the peer speaks SMC.
 fn known(shard: &Shard, to: SocketAddr) -> Condition {
     const NAME: &str = "TCP option";
-    let asking = &shard.asking;
-    if asking.assumes(to.ip(), to.port()) {
+    let opt_in = &shard.opt_in;
+    if opt_in.assumes(to.ip(), to.port()) {
         let found = "not needed: the policy assumes that the peer speaks SMC (assume-smc)";
         return Condition::here(NAME, State::Holds, found);
     }
-    let cause = match asking.marks() {
+    let cause = match opt_in.marks() {
         Ok(_) => {
             let found = "this side will ask; whether the peer answers, it alone knows";
             return Condition::peer(NAME, State::Open, found);
         }
         // With a device it would be asked for: can it?
-        Err(NotAsked::NoDevice) => match asking.could_ask() {
+        Err(OptionNotSent::NoDevice) => match opt_in.could_ask() {
             Ok(()) => {
                 let found = "this side could ask, and has nothing to offer";
                 return Condition::here(NAME, State::Idle, found);
             }
             Err(missing) => Cause::CannotAsk(missing),
         },
-        Err(NotAsked::Missing(missing)) => Cause::CannotAsk(missing),
+        Err(OptionNotSent::Missing(missing)) => Cause::CannotAsk(missing),
         Err(_) => Cause::NoOption,
     };
     let found = match cause {
@@ -228,7 +228,7 @@ fn known(shard: &Shard, to: SocketAddr) -> Condition {
 fn shunned(shard: &Shard, to: SocketAddr) -> Condition {
     const NAME: &str = "earlier answers";
     let now = Instant::now();
-    match shard.asking.shunned.until(to, now) {
+    match shard.opt_in.shunned.until(to, now) {
         None => Condition::here(
             NAME,
             State::Holds,
