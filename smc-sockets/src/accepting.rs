@@ -339,7 +339,7 @@ impl Single {
         let tcp = own;
         let gids = self.stack.gids();
         let listener = (self.port, self.option_sent);
-        match driver::look(shard, &tcp, client, listener, gids.as_ref()) {
+        match driver::first_stage(shard, &tcp, client, listener, gids.as_ref()) {
             Ok(stage) => {
                 let to: Weak<dyn Destination> = Arc::downgrade(self) as _;
                 shard.hand_over(HandedOver::Undecided(to, tcp, client, stage));

@@ -260,7 +260,7 @@ impl Driver {
                     return;
                 }
                 // Without a listener this one is not seen again.
-                Err(error) => drop(listening.arrived(Err(error))),
+                Err(error) => drop(listening.push(Err(error))),
             }
         }
     }
@@ -285,14 +285,14 @@ impl Driver {
         let listener = (listening.port(), listening.option_sent());
         let stage = match answer {
             Some(answer) => Ok(Stage::Pairing(answer)),
-            None => look(&shard, &tcp, address, listener, listening.gids()),
+            None => first_stage(&shard, &tcp, address, listener, listening.gids()),
         };
         match stage {
             Ok(stage) => {
                 let to: Weak<dyn Destination> = Arc::downgrade(listening) as _;
                 self.arrive(&to, tcp, address, stage);
             }
-            Err(cause) => plain(&shard, tcp, listening.coming(address, None), cause),
+            Err(cause) => plain(&shard, tcp, listening.arrival(address, None), cause),
         }
     }
 
@@ -346,12 +346,12 @@ impl Driver {
                 Some(Promise::new(tcp, arrival, None, Some(peer)))
             }
             Outcome::Plain => {
-                let met = Met {
+                let unpaired = UnpairedClient {
                     listener,
                     full: None,
                     called: true,
                 };
-                match speaks(shard, &tcp, arrival.address(), met) {
+                match declines(shard, &tcp, arrival.address(), unpaired) {
                     Ok(declines) => Some(Promise::new(tcp, arrival, declines, None)),
                     Err(found) => {
                         plain(shard, tcp, arrival, cause.unwrap_or(found));
@@ -377,48 +377,47 @@ impl Pairing {
     }
 }
 
-/// How a client that is not paired was met.
-struct Met {
-    /// Port of the listener, and whether it asked for SMC's TCP option.
+/// A client that does not pair.
+struct UnpairedClient {
+    /// Port of the listener, and whether its SYN-ACKs have SMC's TCP option.
     listener: (u16, Result<(), OptionNotSent>),
-    /// Not asked, because of this limit.
+    /// Why it could not pair: the limit that was reached.
     full: Option<Limit>,
-    /// Called, and did not go on.
+    /// Whether it has called, or was called, and pairing failed.
     called: bool,
 }
 
-/// Whether a client that is not on this host, or does not use this crate, speaks SMC
-/// nevertheless, and why it is to be declined, if it is.
+/// Why a client that does not pair, and speaks SMC, is to be declined, if it is.
 ///
 /// # Errors
-/// Why the connection is plain TCP.
-fn speaks(
+/// The client is not known to speak SMC: why the connection is TCP.
+fn declines(
     shard: &Shard,
     tcp: &TcpStream,
     client: SocketAddr,
-    met: Met,
+    unpaired: UnpairedClient,
 ) -> Result<Option<Cause>, Cause> {
-    let (port, option_sent) = met.listener;
+    let (port, option_sent) = unpaired.listener;
     let verdict = shard.opt_in.accepted(tcp, port, client.ip(), option_sent);
     match verdict.discovery {
         Ok(_) => Ok(verdict.declines),
         Err(cause) => {
             let local = tcp.local_addr();
             let near = local.is_ok_and(|at| is_near(at.ip(), client.ip()));
-            let full = met.full.or(shard.memory_limit());
-            let cause = most_specific_cause(cause, full, met.called, near);
+            let full = unpaired.full.or(shard.memory_limit());
+            let cause = most_specific_cause(cause, full, unpaired.called, near);
             Err(blame_own_user(cause, near && shard.pairs))
         }
     }
 }
 
-/// How a connection begins whose client has not called: the client takes a call, and was called, or
-/// it speaks SMC nevertheless. The listener is its port and whether it asked for SMC's TCP option.
-/// Never waits.
+/// The first stage of a connection whose client has not called: pairing if the client can be called
+/// back, or else CLC over TCP if it speaks SMC. `listener` is the port, and whether SYN-ACKs have
+/// SMC's TCP option. Never waits.
 ///
 /// # Errors
-/// Why the connection is plain TCP. The client is let go.
-pub(crate) fn look(
+/// Why the connection is TCP. The client does not wait for a call any more.
+pub(crate) fn first_stage(
     shard: &Shard,
     tcp: &TcpStream,
     client: SocketAddr,
@@ -436,12 +435,12 @@ pub(crate) fn look(
     if let Some(answer) = answer {
         return Ok(Stage::Pairing(answer));
     }
-    let met = Met {
+    let unpaired = UnpairedClient {
         listener,
         full,
         called: false,
     };
-    let spoken = speaks(shard, tcp, client, met).map(Stage::Promised);
+    let spoken = declines(shard, tcp, client, unpaired).map(Stage::Promised);
     if spoken.is_err() {
         let _ = pairing::let_go(tcp);
     }

@@ -1,0 +1,80 @@
+//! Connections between a listener, the driver and their destination.
+
+use std::net::{SocketAddr, TcpStream};
+use std::sync::{Arc, Weak};
+
+use super::{Accepted, Listening};
+use crate::discovery::OptionNotSent;
+use crate::driver::Stage;
+use crate::shard::Shard;
+use crate::socket::Socket;
+use crate::undecided::Ticket;
+
+/// An accepted connection that the driver goes on with: where it goes, and the client's address.
+pub(crate) enum HandedOver {
+    /// Its client may have called.
+    New(Weak<Listening>, TcpStream, SocketAddr),
+    /// Its client has not called; the stage is the first one.
+    Undecided(Weak<dyn Destination>, TcpStream, SocketAddr, Stage),
+}
+
+/// Where a connection goes once SMC or TCP is chosen: a listener, or a program that has accepted it.
+pub(crate) trait Destination: Send + Sync {
+    /// The port at which it was accepted.
+    fn port(&self) -> u16;
+
+    /// Whether the listener's SYN-ACKs have SMC's TCP option; otherwise why not.
+    fn option_sent(&self) -> Result<(), OptionNotSent>;
+
+    /// Delivers the connection; whether it is still wanted.
+    fn deliver(&self, accepted: Accepted) -> bool;
+
+    /// Notes that the connection has ended before it was decided.
+    fn lost(&self) {}
+
+    /// Accepts no further connections while this one is held until others are decided.
+    fn hold(&self, _held: bool, _shard: &Shard) {}
+}
+
+/// A connection on its way to its destination, which may be gone when it arrives.
+pub(crate) struct Arrival {
+    /// `None` once it has arrived.
+    to: Option<Weak<dyn Destination>>,
+    address: SocketAddr,
+    /// Its place among the undecided connections; `None` for one that is decided.
+    pub(crate) ticket: Option<Ticket>,
+}
+
+impl Arrival {
+    pub(crate) fn new(
+        to: Weak<dyn Destination>,
+        address: SocketAddr,
+        ticket: Option<Ticket>,
+    ) -> Self {
+        let to = Some(to);
+        Self {
+            to,
+            address,
+            ticket,
+        }
+    }
+
+    /// The client's address.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Delivers the connection; whether it is still wanted.
+    pub(crate) fn deliver(mut self, socket: Arc<Socket>) -> bool {
+        let to = self.to.take().and_then(|to| to.upgrade());
+        to.is_some_and(|to| to.deliver((socket, self.address)))
+    }
+}
+
+impl Drop for Arrival {
+    fn drop(&mut self) {
+        if let Some(to) = self.to.take().and_then(|to| to.upgrade()) {
+            to.lost();
+        }
+    }
+}
