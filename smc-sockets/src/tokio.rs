@@ -49,7 +49,7 @@ mod transport;
 pub(crate) use driver::Runtimes;
 #[cfg(feature = "hyper-util")]
 pub use hyper_util::SmcConnector;
-pub(crate) use in_place::Spun;
+pub(crate) use in_place::SpinOutcome;
 pub use listener::SmcListener;
 pub use socket::SmcSocket;
 pub use split::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, WriteHalf};

@@ -14,10 +14,10 @@ use crate::interrupts;
 use crate::shard::{Locked, Shard, State, Via};
 use crate::socket::Socket;
 #[cfg(feature = "tokio")]
-use crate::tokio::Spun;
+use crate::tokio::SpinOutcome;
 
-/// Looks at the device between two readings of the clock.
-pub(crate) const GLANCES: usize = 16;
+/// Polls of the device between two readings of the clock.
+pub(crate) const POLLS_PER_CLOCK: usize = 16;
 
 /// What a thread waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -147,7 +147,7 @@ fn wait<'a, T>(
     let began = shard.now();
     let mut last = began;
     while !budget.is_zero() {
-        if state.spin_for(shard, socket, now, GLANCES)
+        if state.spin_for(shard, socket, now, POLLS_PER_CLOCK)
             && let Some(done) = attempt(&mut state, now)
         {
             if learns {
@@ -210,7 +210,7 @@ pub(crate) fn spin(
     socket: &Socket,
     direction: Direction,
     yields: bool,
-) -> Option<Spun> {
+) -> Option<SpinOutcome> {
     let most = socket.spin().begin().min(ROOT).min(shard.spin);
     if most.is_zero() || socket.via() != Via::Ism {
         return None;
@@ -221,7 +221,7 @@ pub(crate) fn spin(
         let mut state = shard.lock_for(socket);
         // What arrives without an event is for other tasks that read, too.
         let reads = direction == Direction::Write || socket.waiters.has_tasks(Direction::Read);
-        if state.spin_for(shard, socket, now, GLANCES) && reads {
+        if state.spin_for(shard, socket, now, POLLS_PER_CLOCK) && reads {
             state.notify_readers(socket, now);
         }
         let others = yields && state.wakes_tasks();
@@ -233,7 +233,7 @@ pub(crate) fn spin(
             state.release_device(shard, now);
             drop(state);
             socket.spin().found();
-            return Some(Spun::Ready);
+            return Some(SpinOutcome::Ready);
         }
         drop(state);
         now = shard.now();
@@ -244,7 +244,10 @@ pub(crate) fn spin(
             }
             // The caller sleeps elsewhere.
             shard.lock().stop_spinning(shard, now);
-            return Some(if others { Spun::Others } else { Spun::Nothing });
+            return Some(match others {
+                true => SpinOutcome::OthersReady,
+                false => SpinOutcome::TimedOut,
+            });
         }
         last = now;
     }
@@ -338,7 +341,7 @@ impl Shard {
             if budget.is_zero() {
                 return false;
             }
-            for _ in 0..GLANCES {
+            for _ in 0..POLLS_PER_CLOCK {
                 std::hint::spin_loop();
             }
             let now = self.now();

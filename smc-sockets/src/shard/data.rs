@@ -15,7 +15,7 @@ use smc_transport_ism::device::Gid128;
 use super::state::Entry;
 use super::{Shard, State, Via};
 use crate::socket::Socket;
-use crate::waiting::{Direction, GLANCES};
+use crate::waiting::{Direction, POLLS_PER_CLOCK};
 
 impl State {
     /// Reads what there is; `None` if that is nothing yet.
@@ -49,7 +49,7 @@ impl State {
         if socket.conn().is_none_or(|id| self.engine.is_readable(id)) {
             return;
         }
-        for look in 0..GLANCES {
+        for look in 0..POLLS_PER_CLOCK {
             if self.poll_head_of(shard, socket, now) {
                 if look == 0 {
                     socket.count_immediate();

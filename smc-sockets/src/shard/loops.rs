@@ -33,7 +33,7 @@ use crate::driver::Token;
 use crate::event_loop::{HotPhase, is_crowded};
 use crate::process::Process;
 #[cfg(feature = "tokio")]
-use crate::waiting::GLANCES;
+use crate::waiting::POLLS_PER_CLOCK;
 
 /// What an event loop does next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -137,7 +137,7 @@ impl Attachment {
         let guarded = self.guarded && !parked;
         let progress = state.poll_device(shard, shard.coarse(), guarded);
         #[cfg(feature = "tokio")]
-        shard.runtimes.in_place.woke(state.wakes.len());
+        shard.runtimes.in_place.note_woken(state.wakes.len());
         let tasks = u32::try_from(state.wakes.len()).unwrap_or(u32::MAX);
         self.found = self.found.saturating_add(tasks.max(progress.into()));
         state.release_with(&mut self.wakes);
@@ -152,7 +152,7 @@ impl Attachment {
         let begin = Instant::now();
         let mut last = begin;
         while self.found == 0 && last.saturating_duration_since(begin) < most {
-            for _ in 0..GLANCES {
+            for _ in 0..POLLS_PER_CLOCK {
                 std::hint::spin_loop();
                 self.poll_device(&shard, false);
                 if self.found > 0 {

@@ -6,7 +6,7 @@ use std::task::Waker;
 
 use super::SmcStream;
 use crate::shard::Shard;
-use crate::tokio::Spun;
+use crate::tokio::SpinOutcome;
 use crate::waiters::WaiterId;
 use crate::waiting::{self, Direction};
 
@@ -38,9 +38,13 @@ impl SmcStream {
     ///
     /// # Errors
     /// [`io::ErrorKind::Unsupported`] in a child that has inherited the stream.
-    pub(crate) fn spin(&self, direction: Direction, yields: bool) -> io::Result<Option<Spun>> {
+    pub(crate) fn spin(
+        &self,
+        direction: Direction,
+        yields: bool,
+    ) -> io::Result<Option<SpinOutcome>> {
         let Some(shard) = self.smc()? else {
-            return Ok(Some(Spun::Ready));
+            return Ok(Some(SpinOutcome::Ready));
         };
         Ok(waiting::spin(shard, self.socket(), direction, yields))
     }

@@ -1,41 +1,42 @@
-//! Polling inside of an attempt to read: the caller waits for a moment where it is.
+//! Polling in place: a `poll` method that would return [`Poll::Pending`](std::task::Poll) first polls
+//! the memory of its connection for some microseconds.
 //!
-//! Being woken costs a multi-thread runtime more than most answers take: the future of
-//! `block_on` is woken by another thread, and a worker that runs out of tasks wakes a second
-//! one before it runs the next. So a `poll` method that finds nothing polls the memory of the
-//! connection for some microseconds before it returns [`Poll::Pending`](std::task::Poll).
+//! Waking costs a multi-thread runtime more time than most replies take: another thread has to wake
+//! the future of `block_on`, and a worker that runs out of tasks wakes a second one before it runs
+//! the next.
 //!
-//! ```text
-//!   future of block_on    polls whenever it would wait
-//!   task of a worker      polls if the last transfer of its stream was a write, so that an
-//!                         answer is due, and if no task of another stream is ready
-//! ```
+//! | caller | polls in place |
+//! |---|---|
+//! | future of `block_on` | whenever it would wait |
+//! | task of a worker | if it expects a reply, as its last transfer was a write, and no task of another stream is ready |
 //!
-//! Other tasks of the worker wait meanwhile, among them one that the task itself has woken. So
-//! each answer that is found in place takes a share of the [budget](::tokio::task::coop) after
-//! which tokio lets other tasks run.
+//! Other tasks of the worker wait meanwhile, also one that this task has woken. So each reply that
+//! is found in place takes a share of the [budget](::tokio::task::coop) after which tokio lets other
+//! tasks run.
+//!
+//! [`InPlace`] decides whether an attempt polls at all, by the outcomes of earlier ones.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use ::tokio::runtime::{Handle, RuntimeFlavor};
 
-/// Who attempts to read in a multi-thread runtime.
+/// What attempts to read in a multi-thread runtime.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Caller {
     /// The future of `block_on`, which has a thread of its own.
     Root,
-    /// A task, whose worker has other tasks.
+    /// A task, whose worker may have others.
     Task,
 }
 
 impl Caller {
-    /// The caller, if it is one that polls in place: a task only for an answer. In a
-    /// current-thread runtime the driver task takes turns with all other tasks without a system
-    /// call, and does better.
-    pub(super) fn current(waits_for_answer: bool) -> Option<Self> {
+    /// The caller, if it may poll in place: a task only if it expects a reply. None does in a
+    /// current-thread runtime, where the driver task takes turns with all others without a system
+    /// call, and is faster.
+    pub(super) fn current(expects_reply: bool) -> Option<Self> {
         let caller = match ::tokio::task::try_id() {
             None => Self::Root,
-            Some(_) if waits_for_answer => Self::Task,
+            Some(_) if expects_reply => Self::Task,
             Some(_) => return None,
         };
         let runtime = Handle::try_current().ok()?;
@@ -45,120 +46,126 @@ impl Caller {
 
 /// How polling in place ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Spun {
-    /// An attempt would not wait any more.
+pub(crate) enum SpinOutcome {
+    /// The operation would not wait any more.
     Ready,
-    /// Nothing happened for as long as polling lasts.
-    Nothing,
+    /// Nothing arrived in time.
+    TimedOut,
     /// Tasks of other streams became ready and are to be run.
-    Others,
+    OthersReady,
 }
 
-/// Whether attempts poll in place, by what that brought lately.
+/// Decides whether attempts poll in place, for all tasks of a stack. Its counters are hints: threads
+/// that update them at one moment may lose an update.
 #[derive(Default)]
 pub(crate) struct InPlace {
-    /// Polling would take a CPU that others need.
+    /// Whether polling would take a CPU that others need.
     contended: AtomicBool,
-    root: Skips,
-    tasks: Skips,
+    root: Backoff,
+    tasks: Backoff,
 }
 
-/// Attempts that do not poll because polling was in vain.
+/// Attempts that do not poll, as polling has found nothing.
 #[derive(Default)]
-struct Skips {
-    left: AtomicU32,
-    /// Times in a row that polling was in vain.
-    vain: AtomicU32,
+struct Backoff {
+    /// Attempts left that do not poll.
+    skips: AtomicU32,
+    /// Failures in a row.
+    failures: AtomicU32,
 }
 
-/// Attempts of a future of `block_on` without polling after it polled in vain on a contended CPU.
+/// Attempts of a future of `block_on` that do not poll, after one found nothing on a contended CPU.
 const ROOT_SKIPS: u32 = 4;
-/// Attempts of tasks without polling after several tasks became ready at once, after polling was
-/// in vain on a contended CPU, and at most after it was several times in a row on another.
+/// Attempts of tasks that do not poll: after several tasks became ready at once, and after one found
+/// nothing on a contended CPU. On another CPU, the most after several failures in a row.
 const TASK_SKIPS: u32 = 64;
 
 impl InPlace {
-    /// An event loop has found that the CPUs are contended, or not.
+    /// Sets whether the CPUs are contended, as an event loop has found.
     pub(crate) fn set_contended(&self, contended: bool) {
-        // Polling threads read it.
+        // Only a change is stored: polling threads read the cache line.
         if self.contended.load(Ordering::Relaxed) != contended {
             self.contended.store(contended, Ordering::Relaxed);
         }
     }
 
-    /// So many tasks became ready at once.
-    pub(crate) fn woke(&self, tasks: usize) {
+    /// Notes that so many tasks became ready at once: while there are several, tasks do not poll.
+    pub(crate) fn note_woken(&self, tasks: usize) {
         if tasks > 1 {
             self.tasks.skip(TASK_SKIPS);
         }
     }
 
-    /// Whether an attempt of the caller polls before it waits: always in a future of `block_on`
-    /// while the CPUs are not contended, else now and then, and again after that found something.
-    pub(super) fn begins(&self, caller: Caller) -> bool {
+    /// Whether an attempt of the caller polls before it waits. Some attempts do not, after one has
+    /// found nothing; a future of `block_on` always polls while the CPUs are not contended.
+    pub(super) fn should_poll(&self, caller: Caller) -> bool {
         let contended = self.contended.load(Ordering::Relaxed);
         match caller {
-            Caller::Root => !contended || self.root.take(),
-            Caller::Task => self.tasks.take(),
+            Caller::Root => !contended || self.root.is_over(),
+            Caller::Task => self.tasks.is_over(),
         }
     }
 
-    /// An attempt of the caller has polled.
-    pub(super) fn ended(&self, caller: Caller, spun: Spun) {
-        match (caller, spun) {
-            (Caller::Root, Spun::Ready) => self.root.skip(0),
+    /// Records the outcome of an attempt that has polled.
+    pub(super) fn record(&self, caller: Caller, outcome: SpinOutcome) {
+        match (caller, outcome) {
+            (Caller::Root, SpinOutcome::Ready) => self.root.skip(0),
             (Caller::Root, _) => self.root.skip(ROOT_SKIPS),
-            (Caller::Task, Spun::Ready) => self.tasks.paid(),
-            (Caller::Task, Spun::Nothing) if !self.contended.load(Ordering::Relaxed) => {
-                self.tasks.was_in_vain();
+            (Caller::Task, SpinOutcome::Ready) => self.tasks.reset(),
+            (Caller::Task, SpinOutcome::TimedOut) if !self.contended.load(Ordering::Relaxed) => {
+                self.tasks.double();
             }
             (Caller::Task, _) => self.tasks.skip(TASK_SKIPS),
         }
     }
 }
 
-impl Skips {
-    /// Whether no attempt is left to be skipped; takes one if there is.
-    fn take(&self) -> bool {
-        let left = self.left.load(Ordering::Relaxed);
-        if left > 0 {
-            self.left.store(left - 1, Ordering::Relaxed);
+impl Backoff {
+    /// Whether no attempt is left to be skipped. Otherwise counts this one as skipped.
+    fn is_over(&self) -> bool {
+        let skips = self.skips.load(Ordering::Relaxed);
+        if skips > 0 {
+            self.skips.store(skips - 1, Ordering::Relaxed);
         }
-        left == 0
+        skips == 0
     }
 
+    /// Skips so many attempts from now on.
     fn skip(&self, attempts: u32) {
-        if self.left.load(Ordering::Relaxed) != attempts {
-            self.left.store(attempts, Ordering::Relaxed);
+        if self.skips.load(Ordering::Relaxed) != attempts {
+            self.skips.store(attempts, Ordering::Relaxed);
         }
     }
 
-    fn paid(&self) {
-        if self.vain.load(Ordering::Relaxed) != 0 {
-            self.vain.store(0, Ordering::Relaxed);
+    /// Begins the doubling anew, after a success.
+    fn reset(&self) {
+        if self.failures.load(Ordering::Relaxed) != 0 {
+            self.failures.store(0, Ordering::Relaxed);
         }
     }
 
-    /// Skips twice as many attempts as the last time.
-    fn was_in_vain(&self) {
-        let vain = self.vain.load(Ordering::Relaxed);
+    /// Skips twice as many attempts as after the failure before, [`TASK_SKIPS`] at most.
+    fn double(&self) {
+        let failures = self.failures.load(Ordering::Relaxed);
         let skips = 1_u32
-            .checked_shl(vain)
+            .checked_shl(failures)
             .unwrap_or(TASK_SKIPS)
             .min(TASK_SKIPS);
-        self.vain.store(vain.saturating_add(1), Ordering::Relaxed);
+        self.failures
+            .store(failures.saturating_add(1), Ordering::Relaxed);
         self.skip(skips);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Caller, InPlace, ROOT_SKIPS, Spun, TASK_SKIPS};
+    use super::{Caller, InPlace, ROOT_SKIPS, SpinOutcome, TASK_SKIPS};
 
-    fn polls(in_place: &InPlace, caller: Caller, spun: Spun) -> bool {
-        let polls = in_place.begins(caller);
+    /// Makes an attempt that has this outcome if it polls; whether it did.
+    fn attempt(in_place: &InPlace, caller: Caller, outcome: SpinOutcome) -> bool {
+        let polls = in_place.should_poll(caller);
         if polls {
-            in_place.ended(caller, spun);
+            in_place.record(caller, outcome);
         }
         polls
     }
@@ -167,8 +174,12 @@ mod tests {
     fn on_a_contended_cpu_the_future_of_block_on_polls_while_that_pays() {
         let in_place = InPlace::default();
         let polls = |found| {
-            let spun = if found { Spun::Ready } else { Spun::Nothing };
-            polls(&in_place, Caller::Root, spun)
+            let outcome = if found {
+                SpinOutcome::Ready
+            } else {
+                SpinOutcome::TimedOut
+            };
+            attempt(&in_place, Caller::Root, outcome)
         };
         assert!((0..9).all(|_| polls(false)), "no other needs the CPU");
         in_place.set_contended(true);
@@ -185,36 +196,36 @@ mod tests {
     }
 
     #[test]
-    fn tasks_poll_less_and_less_while_that_is_in_vain() {
+    fn tasks_poll_less_and_less_while_that_finds_nothing() {
         let in_place = InPlace::default();
-        let polls = |spun| polls(&in_place, Caller::Task, spun);
-        assert!((0..9).all(|_| polls(Spun::Ready)));
+        let polls = |outcome| attempt(&in_place, Caller::Task, outcome);
+        assert!((0..9).all(|_| polls(SpinOutcome::Ready)));
         for skips in [1, 2, 4, 8, 16, 32, 64, 64] {
-            assert!(polls(Spun::Nothing));
-            assert!((0..skips).all(|_| !polls(Spun::Ready)), "{skips}");
+            assert!(polls(SpinOutcome::TimedOut));
+            assert!((0..skips).all(|_| !polls(SpinOutcome::Ready)), "{skips}");
         }
-        assert!((0..9).all(|_| polls(Spun::Ready)));
-        assert!(polls(Spun::Nothing));
-        assert!(!polls(Spun::Ready));
-        assert!(polls(Spun::Ready), "it began anew");
+        assert!((0..9).all(|_| polls(SpinOutcome::Ready)));
+        assert!(polls(SpinOutcome::TimedOut));
+        assert!(!polls(SpinOutcome::Ready));
+        assert!(polls(SpinOutcome::Ready), "it began anew");
     }
 
     #[test]
     fn tasks_seldom_poll_while_others_are_ready_or_need_the_cpu() {
         let in_place = InPlace::default();
-        let polls = |spun| polls(&in_place, Caller::Task, spun);
-        assert!(polls(Spun::Others));
-        assert!((0..TASK_SKIPS).all(|_| !polls(Spun::Ready)));
-        assert!(polls(Spun::Ready));
-        in_place.woke(1);
-        assert!(polls(Spun::Ready));
-        in_place.woke(2);
-        assert!((0..TASK_SKIPS).all(|_| !polls(Spun::Ready)));
-        assert!(polls(Spun::Ready));
+        let polls = |outcome| attempt(&in_place, Caller::Task, outcome);
+        assert!(polls(SpinOutcome::OthersReady));
+        assert!((0..TASK_SKIPS).all(|_| !polls(SpinOutcome::Ready)));
+        assert!(polls(SpinOutcome::Ready));
+        in_place.note_woken(1);
+        assert!(polls(SpinOutcome::Ready));
+        in_place.note_woken(2);
+        assert!((0..TASK_SKIPS).all(|_| !polls(SpinOutcome::Ready)));
+        assert!(polls(SpinOutcome::Ready));
         in_place.set_contended(true);
-        assert!((0..9).all(|_| polls(Spun::Ready)), "it pays");
-        assert!(polls(Spun::Nothing));
-        assert!((0..TASK_SKIPS).all(|_| !polls(Spun::Ready)));
-        assert!(polls(Spun::Ready));
+        assert!((0..9).all(|_| polls(SpinOutcome::Ready)), "it pays");
+        assert!(polls(SpinOutcome::TimedOut));
+        assert!((0..TASK_SKIPS).all(|_| !polls(SpinOutcome::Ready)));
+        assert!(polls(SpinOutcome::Ready));
     }
 }

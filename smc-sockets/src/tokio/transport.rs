@@ -10,7 +10,7 @@ use ::tokio::io::{Interest, Ready};
 use ::tokio::task::coop;
 
 use super::driver;
-use super::in_place::{Caller, Spun};
+use super::in_place::{Caller, SpinOutcome};
 use super::registered::Registered;
 use crate::SmcStream;
 use crate::stream::Wait;
@@ -28,8 +28,8 @@ pub(super) enum Transport {
 /// A stream over shared memory or RDMA.
 pub(super) struct OverSmc {
     stream: SmcStream,
-    /// The last transfer was a write, so that the peer is expected to answer.
-    answer_due: AtomicBool,
+    /// Whether the last transfer was a write, so that the next read expects a reply of the peer.
+    reply_expected: AtomicBool,
 }
 
 impl Direction {
@@ -54,7 +54,7 @@ impl Transport {
             stream.set_driven(true);
             return Ok(Self::Smc(OverSmc {
                 stream,
-                answer_due: AtomicBool::new(false),
+                reply_expected: AtomicBool::new(false),
             }));
         }
         let interest = Interest::READABLE | Interest::WRITABLE;
@@ -189,38 +189,38 @@ impl OverSmc {
         let outcome = attempt(&self.stream);
         if outcome.is_ok() {
             let due = direction == Direction::Write;
-            if self.answer_due.load(Ordering::Relaxed) != due {
-                self.answer_due.store(due, Ordering::Relaxed);
+            if self.reply_expected.load(Ordering::Relaxed) != due {
+                self.reply_expected.store(due, Ordering::Relaxed);
             }
         }
         outcome
     }
 
-    /// Polls for a moment in the calling future, if that is promising; whether an attempt would
+    /// Polls in place for a moment, if that is likely to find something; whether the operation would
     /// not wait any more.
     fn poll_in_place(&self, context: &mut Context<'_>, direction: Direction) -> io::Result<bool> {
         let Some(shard) = self.stream.shard()? else {
             return Ok(true);
         };
-        let waits_for_answer =
-            direction == Direction::Read && self.answer_due.load(Ordering::Relaxed);
+        let expects_reply =
+            direction == Direction::Read && self.reply_expected.load(Ordering::Relaxed);
         let in_place = &shard.runtimes.in_place;
-        let caller = Caller::current(waits_for_answer);
-        let Some(caller) = caller.filter(|caller| in_place.begins(*caller)) else {
+        let caller = Caller::current(expects_reply);
+        let Some(caller) = caller.filter(|caller| in_place.should_poll(*caller)) else {
             return Ok(false);
         };
-        let Some(spun) = self.stream.spin(direction, caller == Caller::Task)? else {
+        let Some(outcome) = self.stream.spin(direction, caller == Caller::Task)? else {
             return Ok(false);
         };
-        in_place.ended(caller, spun);
-        if caller == Caller::Task && spun == Spun::Ready {
+        in_place.record(caller, outcome);
+        if caller == Caller::Task && outcome == SpinOutcome::Ready {
             take_share(context);
         }
-        Ok(spun == Spun::Ready)
+        Ok(outcome == SpinOutcome::Ready)
     }
 }
 
-/// Operations of the budget that an answer costs that is found in place.
+/// Operations of tokio's budget that a reply costs which is found in place.
 const SHARE: usize = 3;
 
 /// Takes the share of the budget that time in place costs: other tasks run sooner.
