@@ -8,6 +8,7 @@ mod table;
 use std::io::Write;
 
 use crate::cli::DevicesArguments;
+use crate::netlink::Refusal;
 use crate::output::Failure;
 use crate::policy;
 pub use facts::Devices;
@@ -15,29 +16,32 @@ pub use facts::Devices;
 /// Runs the command.
 ///
 /// # Errors
-/// Messages for the user. A lack of devices is none.
+/// Messages for the user, that the kernel refuses the list of its devices among them. A lack of
+/// devices is none.
 pub fn run(arguments: &DevicesArguments, stdout: &mut dyn Write) -> Result<(), Failure> {
     let policy = policy::load(&arguments.policy)?;
     let devices = Devices::of(&arguments.sysfs, &policy)
         .map_err(|error| Failure::Problem(format!("devices: {error}")))?;
     if arguments.details {
         let groups = crate::links::all()?;
-        // Without SMC in the kernel there are none of its.
-        let of_kernel = kernel::devices().ok();
+        let (of_kernel, outcome) = kernel::devices();
+        let missing = outcome.err().and_then(|refusal| refusal.of("devices"));
         match arguments.json {
             true => {
                 let mut object = table::object(&devices, &arguments.sysfs, &groups);
-                if let (Some(of_kernel), Some(map)) = (&of_kernel, object.as_object_mut()) {
-                    map.insert("kernel".into(), kernel::object(of_kernel));
+                if outcome != Err(Refusal::Absent)
+                    && let Some(map) = object.as_object_mut()
+                {
+                    map.insert("kernel".into(), kernel::object(&of_kernel));
                 }
                 writeln!(stdout, "{object}")?;
             }
             false => {
                 table::write(&devices, &arguments.sysfs, &groups, stdout)?;
-                kernel::write(of_kernel.as_deref().unwrap_or_default(), stdout)?;
+                kernel::write(&of_kernel, stdout)?;
             }
         }
-        return Ok(());
+        return missing.map_or(Ok(()), Err);
     }
     if arguments.json {
         let line =

@@ -37,7 +37,8 @@ pub mod metrics;
 #[doc(hidden)]
 pub mod net;
 #[cfg(target_os = "linux")]
-mod netlink;
+#[doc(hidden)]
+pub mod netlink;
 #[doc(hidden)]
 pub mod output;
 #[cfg(target_os = "linux")]
@@ -116,7 +117,7 @@ where
         #[cfg(target_os = "linux")]
         Some(Command::Devices(arguments)) => devices::run(&arguments, stdout),
         #[cfg(target_os = "linux")]
-        Some(Command::Ss(arguments)) => ss::run(&arguments, stdout),
+        Some(Command::Ss(arguments)) => ss::run(&arguments, stdout, stderr),
         #[cfg(target_os = "linux")]
         Some(Command::Stats(arguments)) => stats::run(&arguments, stdout),
         #[cfg(target_os = "linux")]

@@ -17,11 +17,13 @@ use group::Group;
 /// Shows the link groups.
 ///
 /// # Errors
-/// `/proc` cannot be read, or the output cannot be written.
+/// `/proc` cannot be read, the kernel refuses the list of its groups, or the output cannot be
+/// written.
 pub fn run(arguments: &LinksArguments, stdout: &mut dyn Write) -> Result<(), Failure> {
     let mut groups = all()?;
-    // Without SMC in the kernel there are none of its.
-    groups.extend(kernel::groups().unwrap_or_default());
+    let (of_kernel, outcome) = kernel::groups();
+    let missing = outcome.err().and_then(|refusal| refusal.of("link groups"));
+    groups.extend(of_kernel);
     groups.retain(|group| match group.record.technology {
         Technology::SmcR => !arguments.smcd,
         _ => !arguments.smcr,
@@ -30,11 +32,11 @@ pub fn run(arguments: &LinksArguments, stdout: &mut dyn Write) -> Result<(), Fai
         for group in &groups {
             writeln!(stdout, "{}", object(group))?;
         }
-        return Ok(());
+        return missing.map_or(Ok(()), Err);
     }
     text::write(&groups, arguments.details, stdout)?;
     crate::processes::write_unreadable(stdout)?;
-    Ok(())
+    missing.map_or(Ok(()), Err)
 }
 
 /// The link groups of all processes that this one may look into.

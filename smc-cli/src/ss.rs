@@ -18,14 +18,22 @@ use row::{Columns, Mode, Row};
 /// Shows the connections, once or again and again.
 ///
 /// # Errors
-/// `/proc` cannot be read, or the output cannot be written.
-pub fn run(arguments: &SsArguments, stdout: &mut dyn Write) -> Result<(), Failure> {
+/// `/proc` cannot be read, the kernel refuses the list of its sockets, or the output cannot be
+/// written.
+pub fn run(
+    arguments: &SsArguments,
+    stdout: &mut dyn Write,
+    stderr: &mut dyn Write,
+) -> Result<(), Failure> {
     loop {
-        show(arguments, stdout)?;
+        let missing = show(arguments, stdout)?;
         stdout.flush()?;
         let Some(seconds) = arguments.watch else {
-            return Ok(());
+            return missing.map_or(Ok(()), Err);
         };
+        if let Some(missing) = missing {
+            writeln!(stderr, "smcx: {missing}")?;
+        }
         thread::sleep(Duration::from_secs(seconds));
         if !arguments.json {
             writeln!(stdout)?;
@@ -33,15 +41,17 @@ pub fn run(arguments: &SsArguments, stdout: &mut dyn Write) -> Result<(), Failur
     }
 }
 
-fn show(arguments: &SsArguments, stdout: &mut dyn Write) -> Result<(), Failure> {
-    // Without SMC in the kernel there are none of its.
-    let rows = ours::rows()?.chain(kernel::rows().unwrap_or_default());
+/// Shows the connections; returns what is missing of those of the kernel.
+fn show(arguments: &SsArguments, stdout: &mut dyn Write) -> Result<Option<Failure>, Failure> {
+    let (of_kernel, outcome) = kernel::rows();
+    let missing = outcome.err().and_then(|refusal| refusal.of("sockets"));
+    let rows = ours::rows()?.chain(of_kernel);
     let rows = rows.filter(|row| is_wanted(arguments, row));
     if arguments.json {
         for row in rows {
             writeln!(stdout, "{}", json::of(&row))?;
         }
-        return Ok(());
+        return Ok(missing);
     }
     let columns = Columns {
         details: arguments.details,
@@ -61,7 +71,7 @@ fn show(arguments: &SsArguments, stdout: &mut dyn Write) -> Result<(), Failure> 
         }
     }
     crate::processes::write_unreadable(stdout)?;
-    Ok(())
+    Ok(missing)
 }
 
 fn is_wanted(arguments: &SsArguments, row: &Row) -> bool {

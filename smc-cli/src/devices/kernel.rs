@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::table::{kind, yes};
 use crate::links::kernel::FAMILY;
-use crate::netlink::{attributes, list, text, u16_at, u32_at};
+use crate::netlink::{Refusal, attributes, list, settled, text, u16_at, u32_at};
 
 /// `SMC_NETLINK_GET_DEV_SMCD` and `SMC_NETLINK_GET_DEV_SMCR`.
 const DEVICES: [u8; 2] = [5, 6];
@@ -58,22 +58,31 @@ pub struct Port {
     pub links: u32,
 }
 
-/// The devices, or why there are none to be had: mostly that the kernel has no SMC.
-///
-/// # Errors
-/// The kernel's.
-pub(super) fn devices() -> io::Result<Vec<Device>> {
-    let mut devices = Vec::new();
-    for command in DEVICES {
-        list(FAMILY, command, |message| parse(message, &mut devices))?;
-    }
+/// The devices, and why they are not all: mostly that the kernel has no SMC.
+pub(super) fn devices() -> (Vec<Device>, Result<(), Refusal>) {
+    let (mut devices, outcome) = settled(|| {
+        let mut devices = Vec::new();
+        let mut lists = DEVICES
+            .into_iter()
+            .map(|command| list(FAMILY, command, |message| parse(message, &mut devices)));
+        let outcome = lists.try_for_each(|listed| listed);
+        (devices, outcome)
+    });
+    name_interfaces(&mut devices);
+    (devices, outcome)
+}
+
+/// Sets the names of interfaces.
+fn name_interfaces(devices: &mut [Device]) {
     let flags = SocketFlags::CLOEXEC;
-    let socket = rustix::net::socket_with(AddressFamily::INET, SocketType::DGRAM, flags, None)?;
+    let socket = rustix::net::socket_with(AddressFamily::INET, SocketType::DGRAM, flags, None);
+    let Ok(socket) = socket else {
+        return;
+    };
     for (_, port) in devices.iter_mut().flat_map(|device| &mut device.ports) {
         let name = netdevice::index_to_name(&socket, port.interface);
         port.interface_name = name.unwrap_or_default();
     }
-    Ok(devices)
 }
 
 /// Adds the device that a message is about.

@@ -1,13 +1,12 @@
 //! Link groups of the kernel's own SMC, by its family of generic netlink.
 
-use std::io;
 use std::net::Ipv6Addr;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice};
 use smc_view::{GroupRecord, Label, LinkRecord, Name, Role, Technology};
 
 use super::group::{Group, Link, OfKernel};
-use crate::netlink::{attributes, list, number, text, u32_at, u64_at};
+use crate::netlink::{Refusal, attributes, list, number, settled, text, u32_at, u64_at};
 
 /// The family of all that the kernel tells of SMC.
 pub(crate) const FAMILY: &str = "SMC_GEN_NETLINK";
@@ -24,21 +23,21 @@ const GROUP_SMCD: u16 = 4;
 const GROUPS: usize = 1 << 16;
 const LINKS_OF_GROUP: usize = 16;
 
-/// The groups, those of SMC-R with their links, or why there are none to be had: mostly that the
-/// kernel has no SMC.
-///
-/// # Errors
-/// The kernel's.
-pub(crate) fn groups() -> io::Result<Vec<Group>> {
-    let mut groups = Vec::new();
-    let mut interfaces = Vec::new();
-    for command in [GROUPS_SMCD, LINKS] {
-        list(FAMILY, command, |message| {
-            parse(message, &mut groups, &mut interfaces);
-        })?;
-    }
+/// The groups, those of SMC-R with their links, and why they are not all: mostly that the kernel
+/// has no SMC.
+pub(crate) fn groups() -> (Vec<Group>, Result<(), Refusal>) {
+    let ((mut groups, interfaces), outcome) = settled(|| {
+        let (mut groups, mut interfaces) = (Vec::new(), Vec::new());
+        let mut lists = [GROUPS_SMCD, LINKS].into_iter().map(|command| {
+            list(FAMILY, command, |message| {
+                parse(message, &mut groups, &mut interfaces);
+            })
+        });
+        let outcome = lists.try_for_each(|listed| listed);
+        ((groups, interfaces), outcome)
+    });
     name_interfaces(&mut groups, &interfaces);
-    Ok(groups)
+    (groups, outcome)
 }
 
 /// Adds what a message is about: a group, or a link to the group before it, whose interface is then

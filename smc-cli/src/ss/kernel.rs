@@ -1,12 +1,14 @@
 //! Sockets of the kernel's own SMC, by `sock_diag`.
 
-use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use rustix::io::Errno;
 use rustix::net::netlink;
 
 use super::row::{Cursor, Details, Link, Memory, Mode, Row};
-use crate::netlink::{DUMP, ask, attributes, each, message, text, u16_at, u32_at, u64_at};
+use crate::netlink::{
+    DUMP, Refusal, ask, attributes, message, messages, settled, text, u16_at, u32_at, u64_at,
+};
 
 /// `AF_SMC`.
 const FAMILY: u8 = 43;
@@ -17,16 +19,24 @@ const REQUEST: usize = 52;
 const RECORD: usize = 64;
 /// Attributes that are asked for: connection, link and memory.
 const EXTENSIONS: u8 = 1 | 2 | 8;
-/// The sockets, or why there are none to be had: mostly that the kernel has no SMC.
-///
-/// # Errors
-/// The kernel's.
-pub(super) fn rows() -> io::Result<Vec<Row>> {
-    let mut rows = Vec::new();
-    ask(netlink::SOCK_DIAG, &request(), |datagram| {
-        parse(datagram, &mut rows)
-    })?;
-    Ok(rows)
+
+/// The sockets, and why they are not all: mostly that the kernel has no SMC.
+pub(super) fn rows() -> (Vec<Row>, Result<(), Refusal>) {
+    settled(|| {
+        let mut rows = Vec::new();
+        let asked = ask(netlink::SOCK_DIAG, &request(), |kind, body| {
+            add(kind, body, &mut rows);
+        });
+        (rows, asked.map_err(absent))
+    })
+}
+
+/// The kernel knows no sockets of this family, or none that has a module for `sock_diag`.
+const fn absent(refusal: Refusal) -> Refusal {
+    match refusal {
+        Refusal::Kernel(Errno::NOENT | Errno::INVAL) => Refusal::Absent,
+        other => other,
+    }
 }
 
 /// The request of all sockets.
@@ -38,13 +48,18 @@ pub fn request() -> Vec<u8> {
     message(BY_FAMILY, DUMP, &body)
 }
 
-/// Adds the sockets of a datagram; whether it is the last one.
-pub fn parse(datagram: &[u8], rows: &mut Vec<Row>) -> bool {
-    each(datagram, |kind, message| {
-        if kind == BY_FAMILY {
-            rows.extend(record(message));
-        }
-    })
+/// Adds the sockets of a datagram.
+pub fn parse(datagram: &[u8], rows: &mut Vec<Row>) {
+    for (kind, body) in messages(datagram) {
+        add(kind, &body, rows);
+    }
+}
+
+/// Adds the socket of a message.
+fn add(kind: u16, body: &[u8], rows: &mut Vec<Row>) {
+    if kind == BY_FAMILY {
+        rows.extend(record(body));
+    }
 }
 
 fn record(message: &[u8]) -> Option<Row> {
