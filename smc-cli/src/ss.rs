@@ -32,7 +32,8 @@ pub fn run(
             return missing.map_or(Ok(()), Err);
         };
         if let Some(missing) = missing {
-            writeln!(stderr, "smcx: {missing}")?;
+            // A closed error stream keeps nothing from being shown.
+            let _ = writeln!(stderr, "smcx: {missing}");
         }
         thread::sleep(Duration::from_secs(seconds));
         if !arguments.json {

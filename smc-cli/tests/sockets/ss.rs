@@ -486,3 +486,84 @@ fn many_full_views_take_no_more_memory_than_one() {
     assert_eq!(shown.count(), 12 * ROWS);
     assert!(limited.0.wait().unwrap().success());
 }
+
+/// A filter of system calls that refuses sockets of netlink alone.
+fn without_netlink(command: &mut Command) -> &mut Command {
+    use std::os::unix::process::CommandExt;
+    let statement = |code: u32, jumps: (u8, u8), value: u32| libc::sock_filter {
+        code: code as u16,
+        jt: jumps.0,
+        jf: jumps.1,
+        k: value,
+    };
+    let (load, is, end) = (
+        libc::BPF_LD | libc::BPF_W | libc::BPF_ABS,
+        libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
+        libc::BPF_RET | libc::BPF_K,
+    );
+    let argument = 16 + if cfg!(target_endian = "big") { 4 } else { 0 };
+    let filter = [
+        statement(load, (0, 0), 0),
+        statement(is, (0, 3), libc::SYS_socket as u32),
+        statement(load, (0, 0), argument),
+        statement(is, (0, 1), libc::AF_NETLINK as u32),
+        statement(end, (0, 0), libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+        statement(end, (0, 0), libc::SECCOMP_RET_ALLOW),
+    ];
+    let install = move || {
+        let program = libc::sock_fprog {
+            len: filter.len() as u16,
+            filter: filter.as_ptr().cast_mut(),
+        };
+        // SAFETY: both calls take numbers, and a program that outlives the second one.
+        let installed = unsafe {
+            libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+                && libc::prctl(
+                    libc::PR_SET_SECCOMP,
+                    libc::SECCOMP_MODE_FILTER,
+                    &raw const program,
+                ) == 0
+        };
+        match installed {
+            true => Ok(()),
+            false => Err(std::io::Error::last_os_error()),
+        }
+    };
+    // SAFETY: the child makes two system calls there, and allocates nothing.
+    unsafe { command.pre_exec(install) }
+}
+
+/// What the kernel refuses is not passed for nothing: programs are listed, and the status says that
+/// something is missing.
+#[test]
+fn a_list_that_the_kernel_refuses_is_no_empty_one() {
+    let listener = Listener::start(&User::Own, &["--exec", "cat", "--keep-open"]);
+    let port = listener.address.rsplit(':').next().unwrap();
+    for (arguments, what, has_listener) in [
+        (&["ss", "-a"][..], "sockets", true),
+        (&["ss", "-a", "--json"], "sockets", true),
+        (&["links"], "link groups", false),
+        (&["links", "--json"], "link groups", false),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_smcx"));
+        let output = without_netlink(command.args(arguments)).output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        let (shown, complaint) = (text(output.stdout), text(output.stderr));
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {shown}");
+        let begin = format!("smcx: {what} of the kernel's SMC are not all listed: ");
+        assert!(complaint.starts_with(&begin), "{complaint}");
+        assert!(complaint.contains("seccomp"), "{complaint}");
+        assert_eq!(shown.contains(&format!(":{port}")), has_listener, "{shown}");
+    }
+    // A list that goes on does so with what there is.
+    let mut watch = Command::new(env!("CARGO_BIN_EXE_smcx"));
+    watch.args(["ss", "--watch"]).stdout(Stdio::piped());
+    let mut watch = Ended(
+        without_netlink(watch.stderr(Stdio::null()))
+            .spawn()
+            .unwrap(),
+    );
+    let lines = BufReader::new(watch.0.stdout.take().unwrap()).lines();
+    let headers = lines.filter(|line| line.as_ref().unwrap().starts_with("State "));
+    assert_eq!(headers.take(2).count(), 2);
+}
