@@ -8,7 +8,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr::{NonNull, null_mut};
 
-use rustix::fs::{FileType, MemfdFlags, Mode, OFlags, SealFlags};
+use rustix::fs::{FileType, MemfdFlags, Mode, OFlags, SealFlags, SeekFrom};
+use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 use rustix::process::{Resource, getrlimit};
 
@@ -79,6 +80,11 @@ impl<T: Atomics> Memory<T> {
     /// The file cannot be opened or mapped, or is not one of this kind: a memory file with a
     /// sealed size, which is that of the layout.
     pub fn open(path: &Path, access: Access) -> io::Result<Self> {
+        Self::open_file(path, access).map(|(_, memory)| memory)
+    }
+
+    /// Opens a memory file as [`Self::open`] does, and returns its descriptor, too.
+    pub(crate) fn open_file(path: &Path, access: Access) -> io::Result<(OwnedFd, Self)> {
         let other = || io::Error::from(io::ErrorKind::InvalidData);
         let found = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
         let itself = format!("/proc/self/fd/{}", found.as_raw_fd());
@@ -102,7 +108,8 @@ impl<T: Atomics> Memory<T> {
         if !seals.contains(SEALS) || u64::try_from(stat.st_size) != Ok(size_of::<T>() as u64) {
             return Err(other());
         }
-        Self::map(file.as_fd(), access)
+        let memory = Self::map(file.as_fd(), access)?;
+        Ok((file, memory))
     }
 
     fn map(file: BorrowedFd<'_>, access: Access) -> io::Result<Self> {
@@ -131,6 +138,48 @@ impl<T: Atomics> Memory<T> {
         let memory = std::mem::ManuallyDrop::new(self);
         // SAFETY: as in `deref`; nothing unmaps it any more.
         unsafe { memory.at.as_ref() }
+    }
+}
+
+/// The parts of a memory file that have pages. All others read as zeros, but a mapping that is read
+/// there takes a page, which the reader is charged for, and whose lack ends it.
+#[derive(Default, Debug)]
+pub(crate) struct Pages {
+    /// Where each part begins and ends, in their order.
+    parts: Vec<(u64, u64)>,
+}
+
+impl Pages {
+    /// The pages of a file at this moment. Its owner may take pages out at any later one.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(crate) fn of(file: impl AsFd) -> io::Result<Self> {
+        let mut parts = Vec::new();
+        let mut end = 0;
+        loop {
+            let begin = match rustix::fs::seek(&file, SeekFrom::Data(end)) {
+                Ok(begin) => begin,
+                // Nothing follows.
+                Err(Errno::NXIO) => return Ok(Self { parts }),
+                Err(error) => return Err(error.into()),
+            };
+            end = rustix::fs::seek(&file, SeekFrom::Hole(begin))?;
+            if end <= begin {
+                return Ok(Self { parts });
+            }
+            parts.push((begin, end));
+        }
+    }
+
+    /// Whether all that lies in a part of a layout has pages.
+    pub(crate) fn have<T: Atomics, R>(&self, memory: &Memory<T>, part: &R) -> bool {
+        let base = memory.at.as_ptr() as usize;
+        let begin = (std::ptr::from_ref(part) as usize).saturating_sub(base) as u64;
+        let end = begin + size_of::<R>() as u64;
+        let at = self.parts.partition_point(|(_, end)| *end <= begin);
+        let part = self.parts.get(at);
+        part.is_some_and(|(from, to)| *from <= begin && end <= *to)
     }
 }
 

@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::counters::{Counters, FallbackCount, SIZES};
 use crate::latch::Latch;
-use crate::layout::{CONNECTIONS, GROUPS, LINKS, Layout, MAGIC, NAME, STACKS};
-use crate::memory::{Access, Memory};
+use crate::layout::{Layout, MAGIC, NAME};
+use crate::memory::{Access, Memory, Pages};
 use crate::record::{Connection, GroupRecord, LinkRecord, Progress, StackRecord, Technology};
 use crate::statistics::{Fallback, Side, Statistics, Traffic, key};
 
@@ -166,6 +167,7 @@ fn printable(name: &[u8]) -> String {
 #[derive(Debug)]
 pub struct View {
     memory: Memory<Layout>,
+    file: OwnedFd,
 }
 
 /// What a process published at about one moment.
@@ -209,10 +211,11 @@ impl View {
     /// It cannot be opened or mapped, or is not one that a process publishes, of this version of
     /// the layout.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let memory = Memory::<Layout>::open(path, Access::Read)?;
-        match memory.head.magic.load(Ordering::Acquire) {
-            MAGIC => Ok(Self { memory }),
-            _ => Err(io::ErrorKind::InvalidData.into()),
+        let (file, memory) = Memory::<Layout>::open_file(path, Access::Read)?;
+        let is_written = Pages::of(&file)?.have(&memory, &memory.head);
+        match is_written && memory.head.magic.load(Ordering::Acquire) == MAGIC {
+            true => Ok(Self { memory, file }),
+            false => Err(io::ErrorKind::InvalidData.into()),
         }
     }
 
@@ -231,7 +234,9 @@ impl View {
     /// The sentence of a key.
     #[must_use]
     pub fn sentence(&self, key: u32) -> Option<String> {
-        let mut places = self.memory.sentences.iter();
+        let pages = self.pages();
+        let places = self.memory.sentences.iter();
+        let mut places = places.filter(|place| pages.have(&self.memory, *place));
         let sentence = places.find_map(|place| place.read(key).filter(|_| key != 0))?;
         (!sentence.is_empty()).then(|| printable(&sentence))
     }
@@ -239,18 +244,39 @@ impl View {
     /// Its stacks.
     #[must_use]
     pub fn stacks(&self) -> Vec<StackRecord> {
-        self.stacks_and_hidden().0
+        self.stacks_and_hidden(&self.pages()).0
+    }
+
+    /// The pages that may be read: a hostile process would have others be made for it at the cost
+    /// of the reader.
+    fn pages(&self) -> Pages {
+        Pages::of(&self.file).unwrap_or_default()
+    }
+
+    /// The rows of one kind that were used.
+    fn rows<'a, const WORDS: usize>(
+        &'a self,
+        pages: &'a Pages,
+        slots: &'a [Latch<WORDS>],
+        used: &AtomicU32,
+        hidden: &'a mut u64,
+    ) -> impl Iterator<Item = [u64; WORDS]> {
+        let slots = slots.iter().take(used.load(Ordering::Acquire) as usize);
+        let slots = slots.filter(|slot| pages.have(&self.memory, *slot));
+        slots.filter_map(|slot| {
+            let words = slot.read();
+            *hidden += u64::from(words.is_none());
+            words
+        })
     }
 
     /// Its stacks, and how many of their rows changed whenever they were read.
-    fn stacks_and_hidden(&self) -> (Vec<StackRecord>, u64) {
+    fn stacks_and_hidden(&self, pages: &Pages) -> (Vec<StackRecord>, u64) {
         let layout = &*self.memory;
         let mut hidden = 0;
-        let used = bound(&layout.head.stacks, STACKS);
-        let stacks = rows(&layout.stacks, used, &mut hidden)
-            .filter_map(|words| StackRecord::decode(&words))
-            .collect();
-        (stacks, hidden)
+        let rows = self.rows(pages, &layout.stacks, &layout.head.stacks, &mut hidden);
+        let stacks = rows.filter_map(|words| StackRecord::decode(&words));
+        (stacks.collect(), hidden)
     }
 
     /// Reads everything. The process need not do anything for it, and is not kept from anything.
@@ -263,10 +289,12 @@ impl View {
         let mut ended = Statistics::default();
         let mut connections = Vec::new();
         let mut missed = 0;
+        let mut pages = Pages::default();
         for _ in 0..ATTEMPTS {
             let moves = layout.totals.moves.load(Ordering::Acquire);
             ended = totals(layout);
-            (connections, missed) = self.connections();
+            pages = self.pages();
+            (connections, missed) = self.connections(&pages);
             let same = layout.totals.moves.load(Ordering::Acquire) == moves;
             if same && moves & 1 == 0 {
                 break;
@@ -276,16 +304,18 @@ impl View {
         for (connection, counted) in &connections {
             counted.add_to(connection, &mut ended);
         }
-        let (stacks, missed) = self.stacks_and_hidden();
+        let (stacks, missed) = self.stacks_and_hidden(&pages);
         hidden += missed;
+        let groups = self.rows(&pages, &layout.groups, &head.groups, &mut hidden);
+        let groups = groups.filter_map(|words| GroupRecord::decode(&words));
+        let groups = groups.collect();
+        let links = self.rows(&pages, &layout.links, &head.links, &mut hidden);
+        let links = links.filter_map(|words| LinkRecord::decode(&words));
+        let links = links.collect();
         Snapshot {
             stacks,
-            groups: rows(&layout.groups, bound(&head.groups, GROUPS), &mut hidden)
-                .filter_map(|words| GroupRecord::decode(&words))
-                .collect(),
-            links: rows(&layout.links, bound(&head.links, LINKS), &mut hidden)
-                .filter_map(|words| LinkRecord::decode(&words))
-                .collect(),
+            groups,
+            links,
             connections,
             statistics: ended,
             hidden,
@@ -293,10 +323,11 @@ impl View {
     }
 
     /// The connections, and how many changed at each attempt.
-    fn connections(&self) -> (Vec<(Connection, Counted)>, u64) {
-        let used = bound(&self.memory.head.connections, CONNECTIONS);
+    fn connections(&self, pages: &Pages) -> (Vec<(Connection, Counted)>, u64) {
+        let used = self.memory.head.connections.load(Ordering::Acquire);
         let mut missed = 0;
-        let slots = self.memory.connections.iter().take(used);
+        let slots = self.memory.connections.iter().take(used as usize);
+        let slots = slots.filter(|slot| pages.have(&self.memory, *slot));
         let connections = slots.filter_map(|slot| {
             for _ in 0..ATTEMPTS {
                 let Some(words) = slot.row.read() else { break };
@@ -398,23 +429,6 @@ fn totals(layout: &Layout) -> Statistics {
         messages: totals.messages.each_ref().map(load),
         link_moves: load(&totals.link_moves),
     }
-}
-
-/// How many rows were used, at most as many as there are.
-fn bound(used: &std::sync::atomic::AtomicU32, most: usize) -> usize {
-    (used.load(Ordering::Acquire) as usize).min(most)
-}
-
-fn rows<'a, const WORDS: usize>(
-    slots: &'a [Latch<WORDS>],
-    used: usize,
-    hidden: &'a mut u64,
-) -> impl Iterator<Item = [u64; WORDS]> {
-    slots.iter().take(used).filter_map(|slot| {
-        let words = slot.read();
-        *hidden += u64::from(words.is_none());
-        words
-    })
 }
 
 #[cfg(test)]

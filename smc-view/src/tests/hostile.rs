@@ -135,6 +135,65 @@ fn memory_of_any_content_is_read() {
     }
 }
 
+/// Bytes of memory that a file has.
+fn pages_of(file: &std::os::fd::OwnedFd) -> u64 {
+    rustix::fs::fstat(file).unwrap().st_blocks as u64 * 512
+}
+
+/// Reading what a process has never written takes memory, which the reader is charged for. A hostile
+/// process says of empty memory that all of it is in use.
+#[test]
+fn a_reader_makes_no_page_of_memory() {
+    let (file, memory) = Memory::<Layout>::create(NAME, false).unwrap();
+    let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    assert!(View::open(&path).is_err());
+    assert_eq!(pages_of(&file), 0);
+    let head = &memory.head;
+    head.magic.store(MAGIC, Ordering::Relaxed);
+    for used in [&head.connections, &head.groups, &head.links, &head.stacks] {
+        used.store(u32::MAX, Ordering::Relaxed);
+    }
+    // One row of many, which lies in two pages.
+    let last = CONNECTIONS - 2;
+    let slot = &memory.connections[last];
+    slot.row
+        .write(&Connection::new(super::at("10.0.0.1:1"), super::at("10.0.0.2:2")).encode());
+    slot.counters.begin(0);
+    let before = pages_of(&file);
+    let view = View::open(&path).unwrap();
+    let read = view.read();
+    assert_eq!((read.connections.len(), view.stacks().len()), (1, 0));
+    assert_eq!(view.sentence(7), None);
+    assert_eq!(pages_of(&file), before);
+    // Taken out again.
+    let hole = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
+    rustix::fs::fallocate(&file, hole, 0, size_of::<Layout>() as u64).unwrap();
+    assert_eq!(view.read().connections.len(), 0);
+    // What stands before the rows is small, and read without a look.
+    let most = 2 * rustix::param::page_size() as u64;
+    assert!(pages_of(&file) <= most, "{}", pages_of(&file));
+}
+
+/// Every second page of a view may be missing.
+#[test]
+fn a_view_in_pieces_is_read_in_bounded_time() {
+    let (file, memory) = Memory::<Layout>::create(NAME, false).unwrap();
+    let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    memory.head.magic.store(MAGIC, Ordering::Relaxed);
+    memory.head.connections.store(u32::MAX, Ordering::Relaxed);
+    let page = rustix::param::page_size() as u64;
+    let size = size_of::<Layout>() as u64;
+    for at in (0..size).step_by(2 * page as usize) {
+        rustix::io::pwrite(&file, &[1], (at + page - 1).min(size - 1)).unwrap();
+    }
+    let before = pages_of(&file);
+    let began = std::time::Instant::now();
+    let read = View::open(&path).unwrap().read();
+    assert!(read.connections.len() < CONNECTIONS);
+    assert_eq!(pages_of(&file), before);
+    assert!(began.elapsed() < std::time::Duration::from_secs(5));
+}
+
 /// A row of the kind that only its owner writes.
 #[test]
 fn others_cannot_write() {
