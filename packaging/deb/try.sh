@@ -3,15 +3,35 @@
 #
 #   packaging/deb/try.sh PACKAGE
 #
-# Needs root and mmdebstrap, and Debian's packages from where this host has them. Redis runs
-# under `smcx run` in a network namespace of its own, its benchmark as its client, and the
-# statistics must say that shared memory carried every connection.
+# Needs root, mmdebstrap and 1 GB in /var/tmp. Debian's packages come from the mirror that
+# DEBIAN_MIRROR names (a URL), else from the one that mmdebstrap takes by itself. Redis runs under `smcx run` in a network namespace of its own, its benchmark as its client, and the
+# statistics must say that shared memory carried every connection. What is missing for that is named,
+# and fails.
 set -euo pipefail
+fail() {
+  echo "FAILED: ${0##*/}: $*" >&2
+  exit 1
+}
+[ $# = 1 ] || fail "usage: $0 PACKAGE"
 package=$(realpath "$1")
+[ -f "$package" ] || fail "there is no package $package; packaging/deb/build.sh makes one"
+[ "$(id -u)" = 0 ] || fail "a new system is made by root alone: sudo $0 $1"
+for pair in mmdebstrap:mmdebstrap unshare:util-linux ip:iproute2; do
+  command -v "${pair%%:*}" >/dev/null ||
+    fail "${pair%%:*} is missing: apt-get install ${pair#*:}"
+done
+suite=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
+[ -n "$suite" ] || fail "/etc/os-release names no release (VERSION_CODENAME) to make a new system of"
+free=$(df --output=avail -k /var/tmp | tail -n 1)
+[ "$free" -ge 1000000 ] || fail "/var/tmp has $((free / 1024)) MB of the 1 GB that a new system takes"
 scratch=$(mktemp -d /var/tmp/smcx-deb.XXXXXX)
 trap 'rm -rf --one-file-system "$scratch"' EXIT
 root=$scratch/root
-suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
+# Before minutes are spent on what cannot be used.
+mkdir "$scratch/proc"
+unshare --mount --pid --net --fork sh -c 'ip link set lo up && mount -t proc proc "$1"' sh \
+  "$scratch/proc" || fail "namespaces with a /proc of their own are refused: a container needs" \
+  "CAP_SYS_ADMIN and CAP_NET_ADMIN, and no masks over /proc (--privileged)"
 
 # Services do not start in a directory.
 mmdebstrap --quiet --mode=root --variant=apt --include=redis-server,redis-tools \
@@ -20,7 +40,10 @@ mmdebstrap --quiet --mode=root --variant=apt --include=redis-server,redis-tools 
   --customize-hook="copy-in $package /var/tmp" \
   --customize-hook='chroot "$1" sh -c "find / -xdev -not -path \"/var/*\" -not -path \"/proc/*\" -not -path \"/etc/ld.so.cache\" | LC_ALL=C sort >/var/tmp/before"' \
   --customize-hook='chroot "$1" sh -c "DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends /var/tmp/smcx_*.deb" >&2' \
-  "$suite" "$root"
+  "$suite" "$root" ${DEBIAN_MIRROR:+"$DEBIAN_MIRROR"} ||
+  fail "no new system of $suite with redis and the package (see above). If packages could not be" \
+    "fetched, this machine reaches no mirror of $suite: name one by DEBIAN_MIRROR=URL, or a proxy by" \
+    "http_proxy=URL"
 
 cat >"$root/var/tmp/use.sh" <<'USE'
 set -eu
