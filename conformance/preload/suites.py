@@ -14,8 +14,10 @@ import subprocess
 import sys
 import tempfile
 
-SUITES = ["test_socket", "test_selectors", "test_asyncio", "test_socketserver", "test_httplib"]
-PYTHON = "python3.11"
+SUITES = ["test_socket", "test_selectors", "test_ssl", "test_asyncio", "test_socketserver",
+          "test_httplib"]
+# Debian's, which the package is for, whatever else is installed.
+PYTHON = "/usr/bin/python3.11"
 LIMIT = 900
 # "test_name (test.test_socket.Class.test_name) ... ok", where a test may have printed before "ok".
 BEGUN = re.compile(r"^(\w+) \(([\w.]+)\)")

@@ -396,6 +396,93 @@ static void reconnected_client(int port)
     MUST(close(fd));
 }
 
+/* --- a server that accepts, and uses the connection late: the client is connected, as over TCP */
+
+#define IN_TIME 400
+
+static void used_late_server(int listener)
+{
+    int late[3];
+    for (int at = 0; at < 3; at++)
+        late[at] = take(listener);
+    /* Its client has been told by then. */
+    int fd = welcome(listener);
+    for (int at = 0; at < 3; at++) {
+        await_peer(late[at]);
+        signal_peer(late[at]);
+        expect_end(late[at]);
+    }
+    expect_end(fd);
+}
+
+static void used_late_client(int port)
+{
+    int late[3];
+    struct sockaddr_in address = loopback(port);
+    /* By poll(2), and by select(2) and a second connect(2). */
+    late[0] = begin(port);
+    struct pollfd polled = {.fd = late[0], .events = POLLOUT};
+    outcome("poll", poll(&polled, 1, IN_TIME));
+    say("SO_ERROR %d", pending_error(late[0]));
+    late[1] = begin(port);
+    fd_set writes;
+    FD_ZERO(&writes);
+    FD_SET(late[1], &writes);
+    struct timeval time = {.tv_usec = IN_TIME * 1000};
+    outcome("select", select(late[1] + 1, NULL, &writes, NULL, &time));
+    int second = connect(late[1], (struct sockaddr *)&address, sizeof address);
+    if (second < 0 && errno != EISCONN)
+        outcome("second connect", second);
+    /* By a call that waits for so long at most. */
+    late[2] = tcp();
+    time = (struct timeval){.tv_usec = IN_TIME * 1000};
+    MUST(setsockopt(late[2], SOL_SOCKET, SO_SNDTIMEO, &time, sizeof time));
+    outcome("connect", connect(late[2], (struct sockaddr *)&address, sizeof address));
+    int fd = greet(port);
+    for (int at = 0; at < 3; at++) {
+        set_nonblocking(late[at], false);
+        finish(late[at]);
+    }
+    MUST(close(fd));
+}
+
+/* --- a server that speaks first, and expects that a new connection has room for what it sends */
+
+#define GREETINGS 20
+
+static void speaks_first_server(int listener)
+{
+    bool at_once = false;
+    for (int round = 0; round < GREETINGS; round++) {
+        int fd = MUST(accept4(listener, NULL, NULL, SOCK_NONBLOCK));
+        ssize_t length = at_once ? 0 : write(fd, "welcome", 7);
+        at_once |= length == 7;
+        length = length < 0 ? 0 : length;
+        write_all(fd, "welcome" + length, 7 - length);
+        await_peer(fd);
+        MUST(close(fd));
+    }
+    say("written at once: %d", at_once);
+}
+
+/* Each client is another process, which the server has not met. */
+static void speaks_first_client(int port)
+{
+    for (int round = 0; round < GREETINGS; round++) {
+        pid_t child = branch();
+        if (child == 0) {
+            int fd = dial(port);
+            char text[8] = {0};
+            if (read_all(fd, text, 7) != 7 || strcmp(text, "welcome") != 0)
+                say("round %d: %s", round, text);
+            signal_peer(fd);
+            expect_end(fd);
+            _exit(0);
+        }
+        MUST(waitpid(child, NULL, 0));
+    }
+}
+
 const struct test_case cases[] = {
     {"again", ends_server, again_client},
     {"pending", ends_server, pending_client},
@@ -409,5 +496,7 @@ const struct test_case cases[] = {
     {"by-ipv6", by_ipv6_server, by_ipv6_client},
     {"other-sockets", other_sockets_server, plain_client},
     {"reconnected", ends_server, reconnected_client},
+    {"used-late", used_late_server, used_late_client},
+    {"speaks-first", speaks_first_server, speaks_first_client},
     {NULL, NULL, NULL},
 };

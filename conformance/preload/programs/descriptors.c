@@ -491,6 +491,75 @@ static void started_beside_client(int port)
     MUST(close(fd));
 }
 
+/* A child of vfork has the memory of its parent and descriptors of its own: what it does to those
+ * is not done to its parent's. */
+static void change_own(int round, int fd, int copy, int set, int null)
+{
+    switch (round) {
+    case 0:
+        close(fd);
+        close(copy);
+        close(set);
+        break;
+    case 1:
+        dup2(null, fd);
+        dup2(null, set);
+        dup3(null, copy, O_CLOEXEC);
+        break;
+    case 2:
+        close_range(fd, ~0U, 0);
+        break;
+    case 3:
+        closefrom(fd);
+        break;
+    case 4:
+        dup2(fd, fd + 20);
+        fcntl(fd, F_DUPFD, fd + 30);
+        break;
+    case 5:
+        syscall(SYS_close, fd);
+        syscall(SYS_close_range, copy, ~0U, 0);
+        break;
+    }
+}
+
+static void vforked_server(int listener)
+{
+    int fd = take(listener);
+    await_peer(fd);
+    int copy = MUST(dup(fd)), set = MUST(epoll_create1(0)), null = MUST(open("/dev/null", O_RDWR));
+    struct epoll_event event = {.events = EPOLLIN, .data.u32 = 7};
+    MUST(epoll_ctl(set, EPOLL_CTL_ADD, fd, &event));
+    for (int round = 0; round < 12; round++) {
+        pid_t child = vfork();
+        if (child == 0) {
+            change_own(round / 2, fd, copy, set, null);
+            if (round % 2 == 0)
+                execl("/bin/true", "true", NULL);
+            _exit(0);
+        }
+        await_child("the child", must("vfork", child));
+        signal_peer(copy);
+        say("%d is ready", MUST(epoll_wait(set, &event, 1, LIMIT * 1000)));
+        await_peer(fd);
+    }
+    outcome("read of a duplicate in the child", read(fd + 20, &(char){0}, 1));
+    outcome("read of another one", read(fd + 30, &(char){0}, 1));
+    MUST(close(copy));
+    expect_end(fd);
+}
+
+static void vforked_client(int port)
+{
+    int fd = dial(port);
+    signal_peer(fd);
+    for (int round = 0; round < 12; round++) {
+        await_peer(fd);
+        signal_peer(fd);
+    }
+    MUST(close(fd));
+}
+
 /* --- the limit of descriptors is the program's */
 
 static void limit_server(int listener)
@@ -764,6 +833,7 @@ const struct test_case cases[] = {
     {"spawn", spawn_server, echo_client},
     {"executed-beside", executed_beside_server, echo_client},
     {"started-beside", started_beside_server, started_beside_client},
+    {"vforked", vforked_server, vforked_client},
     {"limit", limit_server, limit_client},
     {"limits", limits_server, limits_client},
     {"executed", executed_server, executed_client},

@@ -448,6 +448,48 @@ static void few_left_client(int port)
     end_service(port);
 }
 
+/* --- a child of vfork closes what its parent has registered and is about to connect */
+
+static void vforked_client(int port)
+{
+    for (int round = 0; round < 4; round++) {
+        int set = MUST(epoll_create1(0));
+        int fd = MUST(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0));
+        set_event(set, EPOLL_CTL_ADD, fd, EPOLLIN | EPOLLOUT | EPOLLET, fd);
+        pid_t child = vfork();
+        if (child == 0) {
+            switch (round) {
+            case 0:
+                close(fd);
+                break;
+            case 1:
+                dup2(STDERR_FILENO, fd);
+                break;
+            case 2:
+                close_range(fd, ~0U, 0);
+                break;
+            case 3:
+                /* What it gets is at the number of its parent's. */
+                close(fd);
+                socket(AF_INET, SOCK_DGRAM, 0);
+                break;
+            }
+            execl("/bin/true", "true", NULL);
+            _exit(127);
+        }
+        MUST(waitpid(must("vfork", child), NULL, 0));
+        begin_with(fd, port);
+        struct epoll_event event;
+        if (MUST(epoll_wait(set, &event, 1, 5000)) != 1 || event.events != EPOLLOUT)
+            say("round %d: it does not become writable", round);
+        served(fd, '=');
+        MUST(close(set));
+        MUST(close(fd));
+    }
+    say("all have connected");
+    end_service(port);
+}
+
 const struct test_case cases[] = {
     {"added-at-once", added_at_once_server, added_at_once_client},
     {"a-set-each", a_set_each_server, a_set_each_client},
@@ -460,5 +502,6 @@ const struct test_case cases[] = {
     {"in-time", in_time_server, silent_client},
     {"goes-on", goes_on_server, silent_client},
     {"few-left-to-connect", serves_server, few_left_client},
+    {"vforked", serves_server, vforked_client},
     {NULL, NULL, NULL},
 };

@@ -397,6 +397,69 @@ static void nested_server(int listener)
     MUST(close(fd));
 }
 
+/* A set whose events are edges: a new one for what comes, whoever has read the last. */
+static void nested_edges_server(int listener)
+{
+    int fd = take_settled(listener);
+    int inner = MUST(epoll_create1(0)), outer = MUST(epoll_create1(0));
+    control(inner, EPOLL_CTL_ADD, fd, EPOLLIN | EPOLLET, 1);
+    control(outer, EPOLL_CTL_ADD, inner, EPOLLIN | EPOLLET, 2);
+    for (int round = 0; round < 20; round++) {
+        ready_now("outer", outer);
+        wish(fd, 1);
+        becomes_ready("outer", outer);
+        if (round % 2 == 0)
+            becomes_ready("inner", inner);
+        MUST(read(fd, &(char){0}, 1));
+    }
+    ready_now("outer", outer);
+    wish(fd, 255);
+    await_end(fd);
+    becomes_ready("outer", outer);
+    MUST(close(outer));
+    MUST(close(inner));
+    MUST(close(fd));
+}
+
+#define LEVELS 3
+
+/* Sets that have each other before one of them has a connection, and are added by numbers that
+ * others had. */
+static void nested_early_server(int listener)
+{
+    int fd = take_settled(listener);
+    for (int round = 0; round < 4; round++) {
+        int sets[LEVELS];
+        for (int at = 0; at < LEVELS; at++)
+            sets[at] = MUST(epoll_create1(0));
+        if (round > 1)
+            control(sets[1], EPOLL_CTL_ADD, fd, EPOLLOUT, 9);
+        for (int at = LEVELS - 1; at > 0; at--)
+            control(sets[at], EPOLL_CTL_ADD, sets[at - 1], EPOLLIN, at);
+        if (round > 1)
+            control(sets[1], EPOLL_CTL_DEL, fd, 0, 0);
+        if (round % 2 == 1)
+            control(sets[0], EPOLL_CTL_ADD, fd, EPOLLIN, 7);
+        else
+            control(sets[0], EPOLL_CTL_ADD, fd, EPOLLIN | EPOLLONESHOT, 7);
+        ready_now("before", sets[LEVELS - 1]);
+        wish(fd, 2);
+        say("polled: %s", names(await(sets[LEVELS - 1], POLLIN)));
+        for (int at = LEVELS - 1; at >= 0; at--)
+            becomes_ready("set", sets[at]);
+        ready_now("once more", sets[LEVELS - 1]);
+        MUST(read(fd, &(char){0}, 1));
+        ready_now("after one byte", sets[LEVELS - 1]);
+        MUST(read(fd, &(char){0}, 1));
+        ready_now("after both", sets[LEVELS - 1]);
+        struct pollfd polled = {.fd = sets[1], .events = POLLIN};
+        outcome("poll", poll(&polled, 1, 20));
+        for (int at = 0; at < LEVELS; at++)
+            MUST(close(sets[(at + round) % LEVELS]));
+    }
+    MUST(close(fd));
+}
+
 static void set_closed_first_server(int listener)
 {
     int fd = take_settled(listener);
@@ -536,6 +599,8 @@ const struct test_case cases[] = {
     {"added-before-connect", keeps_server, added_before_connect_client},
     {"changed-before-connect", keeps_server, changed_before_connect_client},
     {"nested", nested_server, remote_client},
+    {"nested-edges", nested_edges_server, remote_client},
+    {"nested-early", nested_early_server, remote_client},
     {"set-closed-first", set_closed_first_server, remote_client},
     {"several-sets", several_sets_server, two_clients},
     {"changed-while-waited", changed_while_waited_server, remote_client},

@@ -1,5 +1,7 @@
 /* Threads that are cancelled, and handlers of signals that come in the midst of a call. */
 #include "case.h"
+#include <dirent.h>
+#include <dlfcn.h>
 #include <setjmp.h>
 #include <sys/resource.h>
 #include <sys/select.h>
@@ -489,6 +491,89 @@ static void forks_beside_client(int port)
     say("%d children have failed", failed);
 }
 
+/* --- a process that meets no peer has the threads that it makes itself, and no other one */
+
+static int threads_of_process(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    int count = 0;
+    for (struct dirent *entry; (entry = readdir(tasks)) != NULL;)
+        count += entry->d_name[0] != '.';
+    closedir(tasks);
+    return count;
+}
+
+/* A function of the C library, whatever stands before it. */
+static void *of_libc(const char *name)
+{
+    void *libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD), *found = NULL;
+    if (libc != NULL)
+        found = dlsym(libc, name);
+    if (found == NULL) {
+        say("the C library has no %s", name);
+        exit(1);
+    }
+    return found;
+}
+
+/* Listens at a port of its own, by these functions. */
+static int listen_by(int (*make)(int, int, int), int (*listen_at)(int, int), int *port)
+{
+    int listener = must("socket", make(AF_INET, SOCK_STREAM, 0));
+    struct sockaddr_in address = loopback(0);
+    socklen_t length = sizeof address;
+    MUST(bind(listener, (struct sockaddr *)&address, length));
+    must("listen", listen_at(listener, 4));
+    MUST(getsockname(listener, (struct sockaddr *)&address, &length));
+    *port = ntohs(address.sin_port);
+    return listener;
+}
+
+static void exchange(int one, int other)
+{
+    signal_peer(one);
+    await_peer(other);
+    signal_peer(other);
+    await_peer(one);
+    MUST(close(one));
+    MUST(close(other));
+    say("threads: %d", threads_of_process());
+}
+
+static void no_peer_server(int listener)
+{
+    say("threads: %d", threads_of_process());
+    int port, own = listen_by(socket, listen, &port);
+    int (*make)(int, int, int) = of_libc("socket");
+    int (*connect_to)(int, const struct sockaddr *, socklen_t) = of_libc("connect");
+    for (int round = 0; round < 2; round++) {
+        struct sockaddr_in address = loopback(port);
+        int fd = must("socket", make(AF_INET, SOCK_STREAM, 0));
+        must("connect", connect_to(fd, (struct sockaddr *)&address, sizeof address));
+        exchange(fd, take(own));
+    }
+    int fd = welcome(listener);
+    signal_peer(fd);
+    expect_end(fd);
+}
+
+static void no_peer_client(int port)
+{
+    int other, listener = listen_by(of_libc("socket"), of_libc("listen"), &other);
+    int (*accept_from)(int, struct sockaddr *, socklen_t *) = of_libc("accept");
+    int dialled = dial(other);
+    exchange(dialled, must("accept", accept_from(listener, NULL, NULL)));
+    int fd = MUST(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0));
+    struct sockaddr_in address = loopback(other);
+    if (connect(fd, (struct sockaddr *)&address, sizeof address) < 0 && errno != EINPROGRESS)
+        say("connect: %s", strerrorname_np(errno));
+    await(fd, POLLOUT);
+    exchange(fd, must("accept", accept_from(listener, NULL, NULL)));
+    fd = greet(port);
+    await_peer(fd);
+    MUST(close(fd));
+}
+
 const struct test_case cases[] = {
     {"cancelled", cancelled_server, cancelled_client},
     {"cancelled-later", cancelled_later_server, cancelled_later_client},
@@ -498,5 +583,6 @@ const struct test_case cases[] = {
     {"read-is-left", read_is_left_server, read_is_left_client},
     {"forks-beside", forks_beside_server, forks_beside_client},
     {"many-threads", many_threads_server, many_threads_client},
+    {"no-peer", no_peer_server, no_peer_client},
     {NULL, NULL, NULL},
 };

@@ -398,6 +398,7 @@ static void crowd_server(int listener, int size)
     for (int at = 0; at < size; at++)
         if (read(fds[at], &(char){0}, 1) != 0)
             say("connection %d does not end", at);
+    free(fds);
 }
 
 static void crowd_client(int port, int size)
@@ -414,6 +415,7 @@ static void crowd_client(int port, int size)
     }
     for (int at = 0; at < size; at++)
         MUST(close(fds[at]));
+    free(fds);
     say("%d connections", size);
 }
 

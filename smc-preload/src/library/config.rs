@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 
 use smc_run::variables;
 use smc_sockets::{Policy, Settings, Stack};
@@ -68,8 +68,20 @@ pub(crate) fn shares_memory() -> bool {
     rustix::process::getpid().as_raw_pid() != pid()
 }
 
+/// Children of `vfork` that run now, with the memory of this process.
+pub(crate) static SHARING: AtomicU32 = AtomicU32::new(0);
+
+/// Whether this is a child of `vfork`. No system call is made unless there is one, where `vfork` is
+/// counted.
+#[cold]
+pub(crate) fn is_vforked() -> bool {
+    let is_counted = cfg!(target_arch = "x86_64");
+    (!is_counted || SHARING.load(Ordering::Relaxed) > 0) && shares_memory()
+}
+
 /// Notes that `fork` made this process.
 pub(crate) fn forked() {
+    SHARING.store(0, Ordering::Relaxed);
     PID.store(rustix::process::getpid().as_raw_pid(), Ordering::Relaxed);
     super::hidden::forked();
     super::cancel::forked();
@@ -134,7 +146,7 @@ fn open() -> Option<Stack> {
         .flatten()
         .find_map(|size| variables::size(size));
     settings.buffer = size.or(settings.buffer);
-    match Stack::with(settings) {
+    match Stack::with_late_thread(settings) {
         Ok(stack) => Some(stack),
         Err(error) => {
             report::line(&format!("no SMC in this process: {error}"));

@@ -14,7 +14,7 @@ mod making;
 use std::net::Shutdown;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use smc_sockets::{Accepting, Connecting, SmcStream};
@@ -26,7 +26,7 @@ use super::{config, errno, report};
 pub(crate) use descriptor::{borrowed, low_water, set_mode};
 pub(crate) use making::SLICE;
 
-use descriptor::{poll_one, replace};
+use descriptor::{is_writable, poll_one, replace};
 use making::Pending;
 
 /// How far a connection is.
@@ -82,6 +82,10 @@ pub(crate) struct Conn {
     is_known: AtomicBool,
     /// The program has written to a peer whose process was killed.
     wrote_to_lost: AtomicBool,
+    /// When it was begun, or accepted.
+    began: Instant,
+    /// The program has tried to write before it was decided what carries the connection.
+    has_tried: AtomicBool,
 }
 
 /// What a call on a connection does.
@@ -113,6 +117,8 @@ impl Conn {
             accepted,
             is_known: AtomicBool::new(accepted),
             wrote_to_lost: AtomicBool::new(false),
+            began: Instant::now(),
+            has_tried: AtomicBool::new(false),
         }
     }
 

@@ -55,6 +55,13 @@ pub(crate) fn connect(fd: i32, to: SocketAddr) -> Connects {
     if let Some(conn) = table::conn(fd) {
         return again(fd, &conn);
     }
+    let done = begin(fd, to);
+    table::untrack(fd);
+    done
+}
+
+/// Begins to connect a descriptor that is no connection of the library.
+fn begin(fd: i32, to: SocketAddr) -> Connects {
     // A socket that connects already, or has, is asked how that went.
     let is_unused = table::begins_use(fd);
     if !config::is_active() || table::has(fd) || !(is_unused || is_unconnected(fd)) {
@@ -113,7 +120,6 @@ pub(crate) fn connect(fd: i32, to: SocketAddr) -> Connects {
     let conn = Conn::connecting(connecting, nonblocking);
     conn.add_fd(fd);
     for registration in table::registrations(fd, registrations) {
-        table::removed(fd, registration.set);
         Set::take_over(&conn, fd, registration);
     }
     if nonblocking {
@@ -133,6 +139,8 @@ pub(crate) fn connect(fd: i32, to: SocketAddr) -> Connects {
         // The kernel would connect anew if TCP has ended meanwhile.
         Ok(Phase::Smc) => Connects::Done(conn.connected()),
         Ok(_) => Connects::Kernel,
+        // The server has not used it yet.
+        Err(Errno::INPROGRESS) if conn.is_connected_late() => Connects::Done(conn.connected()),
         Err(error) => Connects::Done(Err(error)),
     }
 }
@@ -179,6 +187,7 @@ fn again(fd: i32, conn: &Arc<Conn>) -> Connects {
     };
     match phase {
         Err(error) => Connects::Done(Err(error)),
+        Ok(Phase::Pending) if conn.is_connected_late() => Connects::Done(conn.connected()),
         Ok(Phase::Pending) => Connects::Done(Err(Errno::ALREADY)),
         Ok(Phase::Failed) => {
             let error = match conn.take_error() {
@@ -194,7 +203,7 @@ fn again(fd: i32, conn: &Arc<Conn>) -> Connects {
 }
 
 /// The registrations of a descriptor in all epoll sets of this process, as the kernel lists them.
-fn registrations(fd: i32) -> Vec<Registration> {
+pub(crate) fn registrations(fd: i32) -> Vec<Registration> {
     let mut all = Vec::new();
     let Ok(directory) = std::fs::read_dir("/proc/self/fdinfo") else {
         return all;

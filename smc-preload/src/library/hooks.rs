@@ -7,6 +7,7 @@ mod address;
 mod cancel_hook;
 mod data;
 mod exec;
+mod fast;
 mod fds;
 mod limits;
 mod number;
@@ -16,6 +17,8 @@ mod reopen;
 mod start;
 #[cfg(target_arch = "x86_64")]
 mod variadic;
+#[cfg(target_arch = "x86_64")]
+mod vfork;
 mod waits;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -59,7 +62,7 @@ fn waits(fd: i32, call: impl Fn() -> Option<isize>) -> Option<isize> {
 /// descriptors only.
 #[inline]
 fn is_reentrant(fd: i32) -> bool {
-    config::is_inside() && table::has_locks(fd)
+    table::has_locks(fd) && config::is_inside()
 }
 
 /// What a function of libc returns: -1 with the error number, or the result.

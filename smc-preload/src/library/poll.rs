@@ -104,7 +104,7 @@ struct Entry {
 
 /// What descriptors are, and what the kernel is asked of them.
 struct Sorted {
-    /// Connections that are made.
+    /// Connections that are made, or being made.
     conns: Vec<Entry>,
     /// For each descriptor: nothing of connections, but of those that are being made whether they
     /// go on.
@@ -115,7 +115,7 @@ struct Sorted {
 
 /// Whether any of these descriptors needs more than the kernel.
 pub(crate) fn concerns(fds: &[pollfd]) -> bool {
-    fds.iter().any(|at| at.fd >= 0 && table::has(at.fd))
+    fds.iter().any(|at| table::has_locks(at.fd))
 }
 
 /// poll(2).
@@ -232,6 +232,7 @@ fn sort(fds: &[pollfd]) -> Sorted {
                         polled.fd = pending.flatten().unwrap_or(-1);
                         polled.events = POLLIN;
                         is_being_made = true;
+                        conns.push(Entry { at, conn });
                     }
                     Phase::Smc | Phase::Failed => {
                         polled.fd = -1;
@@ -239,7 +240,10 @@ fn sort(fds: &[pollfd]) -> Sorted {
                     }
                 }
             }
-            Some(Object::Set(set)) => set.is_polled(),
+            Some(Object::Set(set)) => {
+                set.is_polled();
+                set.settle();
+            }
             _ => {}
         }
     }

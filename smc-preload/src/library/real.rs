@@ -25,12 +25,15 @@ fn find(at: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
 macro_rules! real {
     ($($(#[$attribute:meta])* fn $name:ident($($argument:ident: $kind:ty),*) -> $result:ty, else $failure:expr;)*) => {
         $(
-            $(#[$attribute])*
-            #[inline]
-            pub(crate) unsafe fn $name($($argument: $kind),*) -> $result {
-                type Function = unsafe extern "C-unwind" fn($($kind),*) -> $result;
+            /// Where the function is.
+            pub(crate) mod $name {
+                #[allow(unused_imports, reason = "not each function has all types")]
+                use super::*;
 
-                static AT: AtomicPtr<c_void> = AtomicPtr::new(resolve as Function as *mut c_void);
+                pub(super) type Function = unsafe extern "C-unwind" fn($($kind),*) -> $result;
+
+                pub(crate) static AT: AtomicPtr<c_void> =
+                    AtomicPtr::new(resolve as Function as *mut c_void);
 
                 #[cold]
                 unsafe extern "C-unwind" fn resolve($($argument: $kind),*) -> $result {
@@ -42,7 +45,7 @@ macro_rules! real {
                     };
                     let found = find(&AT, name);
                     if found.is_null() {
-                        super::errno::set(libc::ENOSYS);
+                        crate::library::errno::set(libc::ENOSYS);
                         return $failure;
                     }
                     // SAFETY: libc's function of this name has this type.
@@ -50,10 +53,15 @@ macro_rules! real {
                     // SAFETY: the caller keeps to what the function asks for.
                     unsafe { function($($argument),*) }
                 }
+            }
 
+            $(#[$attribute])*
+            #[inline]
+            pub(crate) unsafe fn $name($($argument: $kind),*) -> $result {
                 // SAFETY: the pointer is `resolve` or libc's function of this name: both have this
                 // type.
-                let function: Function = unsafe { std::mem::transmute(AT.load(Ordering::Relaxed)) };
+                let function: $name::Function =
+                    unsafe { std::mem::transmute($name::AT.load(Ordering::Relaxed)) };
                 // SAFETY: the caller keeps to what the function asks for.
                 unsafe { function($($argument),*) }
             }
@@ -91,6 +99,8 @@ real! {
     fn ppoll(fds: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t) -> c_int, else -1;
     fn select(count: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set, timeout: *mut timeval) -> c_int, else -1;
     fn pselect(count: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set, timeout: *const timespec, mask: *const sigset_t) -> c_int, else -1;
+    fn epoll_create(size: c_int) -> c_int, else -1;
+    fn epoll_create1(flags: c_int) -> c_int, else -1;
     fn epoll_ctl(set: c_int, operation: c_int, fd: c_int, event: *mut epoll_event) -> c_int, else -1;
     fn epoll_wait(set: c_int, events: *mut epoll_event, count: c_int, timeout: c_int) -> c_int, else -1;
     fn epoll_pwait(set: c_int, events: *mut epoll_event, count: c_int, timeout: c_int, mask: *const sigset_t) -> c_int, else -1;

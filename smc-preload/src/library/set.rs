@@ -17,15 +17,15 @@ mod kernel;
 mod registered;
 mod state;
 
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use libc::{EPOLLERR, EPOLLHUP, epoll_event, sigset_t};
 use rustix::io::Errno;
 
-use super::config;
 use super::conn::{Conn, Phase, SLICE, lock};
 use super::table::{self, Object, Registration};
+use super::{config, connecting};
 
 pub(crate) use kernel::kernel_ctl;
 
@@ -36,6 +36,8 @@ use state::State;
 const TURNS: u32 = 10;
 /// Turns without events, but without sleep, after which the kernel is asked.
 const IDLE_TURNS: u32 = 8;
+/// Turns in which a set that something else polls comes to rest.
+const SETTLING: u32 = 100;
 /// Low bits of a number of the library in a kernel's set: a descriptor, or [`LOOP`].
 const LOW: u64 = (1 << 20) - 1;
 /// The loop of the set, or its other wake-up.
@@ -74,8 +76,6 @@ impl Set {
     fn new(fd: i32) -> Self {
         let state = State {
             fds: vec![fd],
-            // Another set may have it already.
-            is_polled: table::is_added(fd),
             has_early_waiters: true,
             ..State::default()
         };
@@ -105,7 +105,38 @@ impl Set {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(error) => return Err(error),
         }
-        table::set_or(epoll, Arc::new(Self::new(epoll))).ok_or(Errno::NOMEM)
+        Self::make(epoll).ok_or(Errno::NOMEM)
+    }
+
+    /// The set of a descriptor that is an epoll set of this process, made if there is none.
+    fn make(epoll: i32) -> Option<Arc<Self>> {
+        let new = Arc::new(Self::new(epoll));
+        let set = table::set_or(epoll, new.clone())?;
+        if Arc::ptr_eq(&set, &new) {
+            // Other sets may have it already. The kernel allows few levels, and no circles.
+            for at in table::registrations(epoll, connecting::registrations) {
+                Self::nest(at.set, &set);
+            }
+        }
+        Some(set)
+    }
+
+    /// Another set has this one from now on.
+    fn nest(outer: i32, inner: &Arc<Self>) {
+        inner.is_polled();
+        let has_own = table::set(outer).filter(|set| set.is_of_this_process());
+        let Some(outer) = has_own.or_else(|| Self::make(outer)) else {
+            return;
+        };
+        let mut state = lock(&outer.state);
+        state.inner.retain(|of| of.strong_count() > 0);
+        if !state
+            .inner
+            .iter()
+            .any(|of| of.as_ptr() == Arc::as_ptr(inner))
+        {
+            state.inner.push(Arc::downgrade(inner));
+        }
     }
 
     /// Whether this process made it, and not one that this one was forked from.
@@ -147,6 +178,39 @@ impl Set {
         let mut state = lock(&self.state);
         state.is_polled = true;
         state.leave();
+    }
+
+    /// Has the kernel's set be readable if there are events, and only then, for who polls it.
+    pub(crate) fn settle(&self) {
+        if !self.is_of_this_process() {
+            return;
+        }
+        self.settle_inner();
+        // Once, unless something comes meanwhile.
+        for _ in 0..SETTLING {
+            let mut state = lock(&self.state);
+            state.look();
+            if state.going_on.is_empty() {
+                if !state.active.is_empty() || state.parks() {
+                    break;
+                }
+                continue;
+            }
+            let going_on = std::mem::take(&mut state.going_on);
+            drop(state);
+            for (token, conn) in going_on {
+                self.go_on(token, &conn);
+            }
+        }
+        lock(&self.state).leave();
+    }
+
+    /// Settles the sets that this one has.
+    fn settle_inner(&self) {
+        let inner = lock(&self.state).inner.clone();
+        for set in inner.iter().filter_map(Weak::upgrade) {
+            set.settle();
+        }
     }
 
     /// Changes the registration of a connection.
@@ -270,6 +334,11 @@ impl Set {
         let mut idle = 0_u32;
         state.look_at_unwatched();
         loop {
+            if !state.inner.is_empty() {
+                drop(state);
+                self.settle_inner();
+                state = lock(&self.state);
+            }
             let found = state.collect(into);
             if !state.going_on.is_empty() {
                 let going_on = std::mem::take(&mut state.going_on);
@@ -427,6 +496,13 @@ fn end(time: Option<Duration>) -> Option<Instant> {
     time.and_then(|time| Instant::now().checked_add(time))
 }
 
+/// The kernel has added a descriptor to an epoll set: it may be a set itself.
+pub(crate) fn added(epoll: i32, fd: i32) {
+    if let Some(inner) = table::set(fd).filter(|set| set.is_of_this_process()) {
+        Set::nest(epoll, &inner);
+    }
+}
+
 /// Registers descriptors as the program asks: `None` if the kernel does it.
 pub(crate) fn control(
     epoll: i32,
@@ -465,10 +541,6 @@ pub(crate) fn control(
                 return None;
             };
             set.control(operation, fd, &conn, event)
-        }
-        Some(Object::Set(inner)) => {
-            inner.is_polled();
-            return None;
         }
         _ => return None,
     };

@@ -1,16 +1,19 @@
 //! What the library has for descriptors, by their number.
 //!
 //! ```text
-//!   KINDS                   0 for a descriptor that is the kernel's alone
+//!   LOW, HIGH               a byte for each descriptor: the kind of its object, and marks
+//!   WAITERS                 threads that wait at a descriptor in the kernel
 //!   PAGES ─► Page ─► Slot   object: the connection, the epoll set or the listener
 //!                           added: the epoll set that the kernel has it in
 //! ```
 //!
-//! The look-up of a foreign descriptor is one load; it takes no lock and allocates nothing.
+//! The look-up of a foreign descriptor is one load; it takes no lock and allocates nothing. The
+//! calls that programs make most look at the byte of its low 16 bits only: that of a larger number
+//! leaves a mark there, and is looked up in full.
 
 use std::array;
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
 use smc_sockets::PublishedListener;
@@ -24,8 +27,15 @@ const PER_PAGE: usize = 512;
 /// Descriptors with larger numbers than all pages hold stay foreign.
 const MOST: usize = 1 << 20;
 
-/// 0, or what kind of object each descriptor has. The kernel backs what is used of it.
-static KINDS: [AtomicU8; MOST] = [const { AtomicU8::new(0) }; MOST];
+/// Descriptors whose byte is found by their low 16 bits.
+const LOW_COUNT: usize = 1 << 16;
+
+/// What each descriptor is. The kernel backs what is used of it.
+pub(crate) static LOW: [AtomicU8; LOW_COUNT] = [const { AtomicU8::new(0) }; LOW_COUNT];
+static HIGH: [AtomicU8; MOST - LOW_COUNT] = [const { AtomicU8::new(0) }; MOST - LOW_COUNT];
+
+/// Threads that wait at each descriptor in the kernel, if it is an epoll set without connections.
+static WAITERS: [AtomicU32; MOST] = [const { AtomicU32::new(0) }; MOST];
 
 static PAGES: [OnceLock<Box<Page>>; MOST / PER_PAGE] = [const { OnceLock::new() }; MOST / PER_PAGE];
 
@@ -38,28 +48,39 @@ struct Slot {
     number: AtomicU64,
     object: Mutex<Option<Object>>,
     added: Added,
-    /// Whether this program made the descriptor as a socket, and has not used it yet.
-    origin: AtomicU8,
-    /// Threads that wait at it in the kernel, if it is an epoll set without connections.
-    waiters: AtomicU32,
 }
 
-/// The registration of a descriptor in an epoll set of the kernel.
+/// The registration of a descriptor in an epoll set of the kernel, if it has [`ADDED`].
 #[derive(Default)]
 struct Added {
-    /// The set's descriptor and one, or 0; [`UNKNOWN`] if only the kernel knows.
     set: AtomicI32,
     events: AtomicU32,
     data: AtomicU64,
 }
 
 /// The program has made the descriptor as a socket.
-const MADE_HERE: u8 = 1;
+const MADE_HERE: u8 = 1 << 3;
 /// The program has made it as a socket of TCP, and has neither connected it nor listened at it.
-const UNUSED: u8 = 2;
+const UNUSED: u8 = 1 << 4;
+/// The kernel has the descriptor in no epoll set. Without this and [`ADDED`] only the kernel knows.
+const IN_NONE: u8 = 1 << 5;
+/// The kernel has the descriptor in one epoll set, which is known.
+const ADDED: u8 = 1 << 6;
+/// Of a descriptor's low bits: there is, or was, something for a larger number with these.
+const LARGER: u8 = 1 << 7;
 
-/// The descriptor has been in several sets, or its registration has changed.
-const UNKNOWN: i32 = -1;
+/// Bits of what the registrations of a descriptor are.
+const TRACKED: u8 = IN_NONE | ADDED;
+/// Bits that a descriptor has until it is closed.
+const MARKS: u8 = MADE_HERE | UNUSED | TRACKED;
+/// Bits of the kind.
+const KIND: u8 = 7;
+
+/// Bits of [`LOW`] without which a call on a descriptor is the kernel's alone.
+pub(crate) const MAY_HAVE: u8 = KIND | LARGER;
+/// Bits of [`LOW`] without which epoll_ctl(2) is the kernel's alone.
+pub(crate) const MAY_BE_TRACKED: u8 = MAY_HAVE | TRACKED;
+
 /// The kind of connections.
 const CONN: u8 = 1;
 /// The kind of epoll sets with connections.
@@ -106,21 +127,70 @@ pub(crate) struct Registration {
 }
 
 #[inline]
-fn kind(fd: i32) -> Option<&'static AtomicU8> {
-    KINDS.get(usize::try_from(fd).ok()?)
+fn byte(fd: i32) -> Option<&'static AtomicU8> {
+    let fd = usize::try_from(fd).ok()?;
+    match fd.checked_sub(LOW_COUNT) {
+        None => LOW.get(fd),
+        Some(at) => HIGH.get(at),
+    }
+}
+
+#[inline]
+fn bits(fd: i32) -> u8 {
+    byte(fd).map_or(0, |byte| byte.load(Ordering::Acquire))
 }
 
 /// The kind of a descriptor, 0 if it is the kernel's alone.
 #[inline]
 fn kind_of(fd: i32) -> u8 {
-    kind(fd).map_or(0, |kind| kind.load(Ordering::Acquire))
+    bits(fd) & KIND
 }
 
-fn set_kind(fd: i32, of: u8) {
-    if let Some(kind) = kind(fd) {
-        // In one order with what threads note that wait at a set in the kernel.
-        kind.store(of, Ordering::SeqCst);
+/// Changes the bits of a descriptor, if `is_so` finds those that it has as they are to be; the bits
+/// before, of one that was changed.
+fn change(fd: i32, (without, with): (u8, u8), is_so: impl Fn(u8) -> bool) -> Option<u8> {
+    let byte = byte(fd)?;
+    if with != 0
+        && let Some(at) = usize::try_from(fd).ok().filter(|at| *at >= LOW_COUNT)
+        && let Some(low) = LOW.get(at % LOW_COUNT)
+    {
+        low.fetch_or(LARGER, Ordering::SeqCst);
     }
+    // In one order with what threads note that wait at a set in the kernel.
+    let changed = byte.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |bits| {
+        is_so(bits).then_some(bits & !without | with)
+    });
+    changed.ok()
+}
+
+/// Descriptors with a connection or an epoll set.
+static SERVED: AtomicUsize = AtomicUsize::new(0);
+
+fn set_kind(fd: i32, of: u8) {
+    let is_served = |kind: u8| matches!(kind, CONN | SET);
+    let Some(before) = change(fd, (KIND, of), |_| true) else {
+        return;
+    };
+    match (is_served(before & KIND), is_served(of)) {
+        (false, true) => SERVED.fetch_add(1, Ordering::SeqCst),
+        (true, false) => SERVED.fetch_sub(1, Ordering::SeqCst),
+        _ => 0,
+    };
+}
+
+/// Whether any descriptor has a connection or an epoll set.
+#[inline]
+pub(crate) fn serves_any() -> bool {
+    SERVED.load(Ordering::Relaxed) != 0
+}
+
+/// Whether a call on a descriptor may concern more than the kernel, as far as its low bits show.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline]
+pub(crate) fn may_have(fd: i32, mask: u8) -> bool {
+    let at = fd.cast_unsigned() as usize % LOW_COUNT;
+    LOW.get(at)
+        .is_some_and(|bits| bits.load(Ordering::Acquire) & mask != 0)
 }
 
 #[inline]
@@ -330,9 +400,7 @@ pub(crate) fn has_locks(fd: i32) -> bool {
 
 /// A descriptor of the library is about to be closed.
 pub(crate) fn reveal(fd: i32) {
-    if let Some(kind) = kind(fd) {
-        let _ = kind.compare_exchange(HIDDEN, 0, Ordering::AcqRel, Ordering::Relaxed);
-    }
+    change(fd, (KIND, 0), |bits| bits & KIND == HIDDEN);
 }
 
 /// The first descriptor of the library from a number on, up to another.
@@ -343,7 +411,8 @@ pub(crate) fn next_hidden(from: u32, to: u32) -> Option<u32> {
         match PAGES.get(at / PER_PAGE).and_then(OnceLock::get) {
             None => at = (at / PER_PAGE + 1) * PER_PAGE,
             Some(_) => {
-                if KINDS.get(at)?.load(Ordering::Acquire) == HIDDEN {
+                let fd = i32::try_from(at).ok()?;
+                if kind_of(fd) == HIDDEN {
                     return u32::try_from(at).ok();
                 }
                 at += 1;
@@ -379,151 +448,134 @@ pub(crate) fn take(fd: i32) -> Option<Object> {
     at.take()
 }
 
-/// What the library has for a descriptor, found once for all that a call needs of it.
-#[derive(Clone, Copy)]
-pub(crate) struct Entry {
-    slot: &'static Slot,
-    kind: &'static AtomicU8,
-}
-
-/// The entry of a descriptor, made if there is none yet; none for a number that no program uses.
+/// A thread begins to wait at an epoll set in the kernel; false if the set has connections by now,
+/// and the thread is to wait for them.
 #[inline]
-pub(crate) fn entry(fd: i32) -> Option<Entry> {
-    let slot = slot(fd).or_else(|| slot_or_new(fd))?;
-    let kind = kind(fd)?;
-    Some(Entry { slot, kind })
+pub(crate) fn begins_wait(set: &AtomicU32, fd: i32) -> bool {
+    // A thread that makes this a set with connections sees the waiter, or this one sees that.
+    set.fetch_add(1, Ordering::SeqCst);
+    if byte(fd).is_some_and(|byte| byte.load(Ordering::SeqCst) & KIND == SET) {
+        ends_wait(set);
+        return false;
+    }
+    true
 }
 
-impl Entry {
-    /// Whether the descriptor is not the kernel's alone.
-    #[inline]
-    pub(crate) fn has(self) -> bool {
-        self.kind.load(Ordering::Acquire) != 0
-    }
+/// The thread waits no more.
+#[inline]
+pub(crate) fn ends_wait(set: &AtomicU32) {
+    set.fetch_sub(1, Ordering::AcqRel);
+}
 
-    /// A thread begins to wait at this epoll set in the kernel; false if the set has connections
-    /// by now, and the thread is to wait for them.
-    #[inline]
-    pub(crate) fn begins_wait(self) -> bool {
-        // A thread that makes this a set with connections sees the waiter, or this one sees that.
-        self.slot.waiters.fetch_add(1, Ordering::SeqCst);
-        if self.kind.load(Ordering::SeqCst) == SET {
-            self.ends_wait();
-            return false;
-        }
-        true
-    }
+/// The threads that wait at a descriptor in the kernel; none for a number that no program uses.
+#[inline]
+pub(crate) fn waiters_at(fd: i32) -> Option<&'static AtomicU32> {
+    WAITERS.get(usize::try_from(fd).ok()?)
+}
 
-    /// The thread waits no more.
-    #[inline]
-    pub(crate) fn ends_wait(self) {
-        self.slot.waiters.fetch_sub(1, Ordering::AcqRel);
+/// Threads that wait at an epoll set in the kernel without the library.
+pub(crate) fn waiters(set: i32) -> u32 {
+    waiters_at(set).map_or(0, |waiters| waiters.load(Ordering::SeqCst))
+}
+
+/// Whether the library knows in which epoll sets the kernel has a descriptor.
+#[inline]
+pub(crate) fn is_tracked(fd: i32) -> bool {
+    bits(fd) & TRACKED != 0
+}
+
+/// Only the kernel knows the epoll sets of a descriptor from now on: they are of no interest while
+/// it is a connection.
+pub(crate) fn untrack(fd: i32) {
+    if is_tracked(fd) {
+        change(fd, (TRACKED, 0), |_| true);
     }
 }
 
-/// The kernel has a descriptor in an epoll set from now on.
-pub(crate) fn added(fd: i32, to: Registration) {
-    let Some(slot) = slot(fd).or_else(|| slot_or_new(fd)) else {
+/// The kernel has changed the registration of a descriptor.
+pub(crate) fn registered(operation: i32, fd: i32, to: Registration) {
+    let before = bits(fd) & TRACKED;
+    if before == 0 {
         return;
+    }
+    let slot = slot(fd).or_else(|| slot_or_new(fd));
+    let Some(slot) = slot.filter(|_| !config::is_vforked()) else {
+        return untrack(fd);
     };
     let added = &slot.added;
-    let before = added.set.load(Ordering::Relaxed);
-    let of = to.set.saturating_add(1);
-    if before != 0 && before != of {
-        added.set.store(UNKNOWN, Ordering::Relaxed);
-        return;
+    let is_same = || before == ADDED && added.set.load(Ordering::Relaxed) == to.set;
+    match operation {
+        libc::EPOLL_CTL_ADD if before == IN_NONE => {}
+        libc::EPOLL_CTL_MOD if is_same() => {}
+        libc::EPOLL_CTL_DEL if is_same() => {
+            change(fd, (TRACKED, IN_NONE), |_| true);
+            return;
+        }
+        _ => return untrack(fd),
     }
     added.events.store(to.events, Ordering::Relaxed);
     added.data.store(to.data, Ordering::Relaxed);
-    added.set.store(of, Ordering::Relaxed);
+    added.set.store(to.set, Ordering::Relaxed);
+    change(fd, (TRACKED, ADDED), |_| true);
 }
 
-/// A registration of a descriptor may change: the kernel is asked if it is needed. Programs that
-/// change registrations all the time pay one store for that.
-#[inline]
-pub(crate) fn changes(fd: i32) {
-    if let Some(slot) = slot(fd) {
-        slot.added.set.store(UNKNOWN, Ordering::Relaxed);
-    }
-}
-
-/// The kernel has a descriptor in this epoll set no more.
-pub(crate) fn removed(fd: i32, set: i32) {
-    if let Some(slot) = slot(fd)
-        && slot.added.set.load(Ordering::Relaxed) == set.saturating_add(1)
-    {
-        slot.added.set.store(0, Ordering::Relaxed);
-    }
-}
-
-/// A descriptor is closed: the kernel has it in no set.
+/// A descriptor is closed: the kernel has it in no set. What a child of `vfork` closes stays open in
+/// its parent, whose memory this is.
 #[inline]
 pub(crate) fn closed(fd: i32) {
-    let Some(slot) = slot(fd) else {
-        return;
-    };
-    if slot.added.set.load(Ordering::Relaxed) != 0 {
-        slot.added.set.store(0, Ordering::Relaxed);
+    if bits(fd) & MARKS != 0 && !config::is_vforked() {
+        change(fd, (MARKS, 0), |_| true);
     }
-    if slot.origin.load(Ordering::Relaxed) != 0 {
-        slot.origin.store(0, Ordering::Relaxed);
+}
+
+/// The program has made a descriptor.
+fn made(fd: i32, marks: u8) {
+    if fd >= 0 && !config::is_vforked() {
+        change(fd, (MARKS, marks | IN_NONE), |_| true);
     }
 }
 
 /// The program has made a socket, one of TCP or another.
 pub(crate) fn made_here(fd: i32, is_tcp: bool) {
-    if let Some(slot) = slot_or_new(fd) {
-        let unused = if is_tcp { UNUSED } else { 0 };
-        slot.origin.store(MADE_HERE | unused, Ordering::Relaxed);
-    }
+    made(fd, MADE_HERE | if is_tcp { UNUSED } else { 0 });
+}
+
+/// The program has made an epoll set.
+pub(crate) fn made_set(fd: i32) {
+    made(fd, 0);
 }
 
 /// The program connects a socket, or listens at it: whether it is one of TCP that this program has
 /// made and not used before, as far as the library has seen. The kernel refuses to connect one
 /// that is in use all the same.
 pub(crate) fn begins_use(fd: i32) -> bool {
-    let Some(slot) = slot(fd) else {
-        return false;
-    };
-    let before = slot.origin.load(Ordering::Relaxed);
-    if before & UNUSED != 0 {
-        slot.origin.store(before & !UNUSED, Ordering::Relaxed);
+    let is_unused = bits(fd) & UNUSED != 0;
+    if is_unused {
+        change(fd, (UNUSED, 0), |_| true);
     }
-    before & UNUSED != 0
+    is_unused
 }
 
 /// Whether the program, or one that it was forked from, has made a descriptor as a socket.
 pub(crate) fn is_made_here(fd: i32) -> bool {
-    slot(fd).is_some_and(|slot| slot.origin.load(Ordering::Relaxed) & MADE_HERE != 0)
+    bits(fd) & MADE_HERE != 0
 }
 
-/// Threads that wait at an epoll set in the kernel without the library.
-pub(crate) fn waiters(set: i32) -> u32 {
-    slot(set).map_or(0, |slot| slot.waiters.load(Ordering::SeqCst))
-}
-
-/// Whether the kernel may have a descriptor in a set.
-pub(crate) fn is_added(fd: i32) -> bool {
-    slot(fd).is_some_and(|slot| slot.added.set.load(Ordering::Relaxed) != 0)
-}
-
-/// The registrations of a descriptor in epoll sets of the kernel. If there may be several, all
-/// that `find` lists.
+/// The registrations of a descriptor in epoll sets of the kernel: all that `find` lists, unless
+/// they are known.
 pub(crate) fn registrations(
     fd: i32,
     find: impl FnOnce(i32) -> Vec<Registration>,
 ) -> Vec<Registration> {
-    let Some(slot) = slot(fd) else {
-        return Vec::new();
-    };
-    match slot.added.set.load(Ordering::Relaxed) {
-        0 => Vec::new(),
-        UNKNOWN => find(fd),
-        set => vec![Registration {
-            set: set - 1,
+    let tracked = bits(fd) & TRACKED;
+    match slot(fd) {
+        _ if tracked == IN_NONE => Vec::new(),
+        Some(slot) if tracked == ADDED => vec![Registration {
+            set: slot.added.set.load(Ordering::Relaxed),
             events: slot.added.events.load(Ordering::Relaxed),
             data: slot.added.data.load(Ordering::Relaxed),
         }],
+        _ => find(fd),
     }
 }
 
@@ -537,7 +589,7 @@ mod tests {
             assert!(!has(fd), "{fd}");
             assert!(get(fd).is_none() && take(fd).is_none());
             closed(fd);
-            assert!(registrations(fd, |_| panic!("none")).is_empty());
+            assert!(!is_tracked(fd) && registrations(fd, |_| Vec::new()).is_empty());
         }
     }
 
@@ -570,26 +622,51 @@ mod tests {
     }
 
     #[test]
-    fn registrations_are_known_until_the_descriptor_is_removed_or_closed() {
+    fn registrations_are_known_of_what_this_program_has_made() {
         let at = |set, data| Registration {
             set,
             events: 5,
             data,
         };
+        let known = |fd| registrations(fd, |_| panic!("known"));
         let fd = 700_100;
-        added(fd, at(3, 2));
-        assert_eq!(registrations(fd, |_| panic!("one")), [at(3, 2)]);
-        removed(fd, 4);
-        assert!(is_added(fd));
-        removed(fd, 3);
-        assert!(!is_added(fd));
-        added(fd, at(3, 1));
-        added(fd, at(4, 1));
-        assert_eq!(registrations(fd, |_| vec![at(9, 9)]), [at(9, 9)]);
+        assert_eq!(registrations(fd, |_| vec![at(9, 9)]), [at(9, 9)], "unknown");
+        registered(libc::EPOLL_CTL_ADD, fd, at(3, 2));
+        assert!(!is_tracked(fd), "unknown still");
+        made_here(fd, true);
+        assert!(known(fd).is_empty());
+        registered(libc::EPOLL_CTL_ADD, fd, at(3, 2));
+        assert_eq!(known(fd), [at(3, 2)]);
+        registered(libc::EPOLL_CTL_MOD, fd, at(3, 7));
+        assert_eq!(known(fd), [at(3, 7)]);
+        registered(libc::EPOLL_CTL_DEL, fd, at(3, 0));
+        assert!(known(fd).is_empty());
+        for (operation, set) in [(libc::EPOLL_CTL_ADD, 4), (libc::EPOLL_CTL_DEL, 4)] {
+            made_here(fd, true);
+            registered(libc::EPOLL_CTL_ADD, fd, at(3, 1));
+            registered(operation, fd, at(set, 1));
+            assert_eq!(
+                registrations(fd, |_| vec![at(9, 9)]),
+                [at(9, 9)],
+                "two sets"
+            );
+        }
+        made_set(fd);
+        registered(libc::EPOLL_CTL_ADD, fd, at(3, 1));
         closed(fd);
-        assert!(!is_added(fd));
-        added(fd, at(3, 1));
-        changes(fd);
-        assert_eq!(registrations(fd, |_| vec![at(3, 7)]), [at(3, 7)]);
+        assert!(!is_tracked(fd));
+    }
+
+    #[test]
+    fn a_number_of_many_bits_shows_in_its_low_bits() {
+        let (fd, low) = (5 << 16 | 321, 321);
+        let has = |mask: u8| LOW[low].load(Ordering::Relaxed) & mask != 0;
+        assert!(!has(MAY_HAVE));
+        made_here(fd, true);
+        assert!(has(MAY_HAVE) && has(MAY_BE_TRACKED) && !super::has(low as i32));
+        assert!(put(fd, Object::Listener(None)));
+        drop(take(fd));
+        closed(fd);
+        assert!(has(MAY_HAVE) && !super::has(fd) && !is_tracked(low as i32));
     }
 }

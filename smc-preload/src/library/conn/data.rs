@@ -20,6 +20,7 @@ impl Conn {
     /// them.
     pub(crate) fn events(&self) -> Option<u32> {
         let bits = match self.phase() {
+            Phase::Pending if self.is_connected_late() => EPOLLOUT,
             Phase::Pending => 0,
             Phase::Failed => OVER | EPOLLERR,
             Phase::Plain | Phase::Opening => return None,
@@ -75,6 +76,7 @@ impl Conn {
             }
         }
         let phase = match nonblocking {
+            true if time == Some(Timeout::Send) => Ok(self.advance_to_write()),
             true => Ok(self.advance()),
             false => self.wait_for_call(time),
         };

@@ -26,6 +26,14 @@ pub(crate) fn poll_one(fd: Option<i32>, time: Option<Duration>) -> Result<(), Er
     Ok(())
 }
 
+/// Whether the kernel would take bytes for a descriptor, without an error of it.
+pub(crate) fn is_writable(fd: i32) -> bool {
+    let mut polled = [PollFd::from_borrowed_fd(borrowed(fd), PollFlags::OUT)];
+    let now = rustix::time::Timespec::default();
+    let found = config::inside(|| rustix::event::poll(&mut polled, Some(&now)));
+    found.is_ok() && polled.iter().all(|at| at.revents() == PollFlags::OUT)
+}
+
 /// Sets `O_NONBLOCK` of a descriptor.
 pub(crate) fn set_mode(fd: i32, nonblocking: bool) {
     let fd = borrowed(fd);

@@ -10,11 +10,18 @@ use rustix::io::Errno;
 use rustix::net::sockopt;
 use smc_sockets::{Accepting, Connecting, EventLoop, SmcStream};
 
-use super::{Conn, Phase, borrowed, lock, low_water, poll_one, replace, set_mode};
+use super::{Conn, Phase, borrowed, is_writable, lock, low_water, poll_one, replace, set_mode};
 use crate::library::{config, defaults, errno, report, signals, stats, table};
 
 /// How long a connection that is being made is polled for at a time.
 pub(crate) const SLICE: Duration = Duration::from_millis(50);
+
+/// Time after which a program that waits until it is connected is told so, if its server has not
+/// used the connection yet: TCP has connected.
+const LATE: Duration = Duration::from_millis(50);
+/// How long the first call that writes waits for the decision, although it is not to wait: over TCP a
+/// connection that was just accepted has room for what a server sends first.
+const MOMENT: Duration = Duration::from_millis(5);
 
 /// How a connection comes about.
 pub(super) enum Pending {
@@ -116,6 +123,27 @@ impl Conn {
             Some(Pending::Accept(accepting)) => events.deregister_accepting(accepting),
             None => {}
         });
+    }
+
+    /// Whether it is reported as writable before it is decided what carries it, since the decision
+    /// is late and TCP has connected: once the program has tried to write, it is not.
+    pub(crate) fn is_connected_late(&self) -> bool {
+        !self.accepted
+            && !self.has_tried.load(Ordering::Relaxed)
+            && self.began.elapsed() > LATE
+            && !self.is_inherited()
+            && lock(&self.fds).first().is_some_and(|fd| is_writable(*fd))
+    }
+
+    /// Goes on with a connection for the first call that writes and is not to wait.
+    pub(super) fn advance_to_write(self: &Arc<Self>) -> Phase {
+        let phase = self.advance();
+        if phase != Phase::Pending || self.has_tried.swap(true, Ordering::Relaxed) || !self.accepted
+        {
+            return phase;
+        }
+        let _ = self.wait_decided(Some(Instant::now() + MOMENT));
+        self.phase()
     }
 
     /// Goes on with a connection that is being made.

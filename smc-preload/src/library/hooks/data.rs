@@ -45,45 +45,6 @@ fn write_from(fd: c_int, bytes: &[IoSlice<'_>], flags: c_int) -> Option<ssize_t>
     }
 }
 
-/// Reads from a descriptor that has an entry; by `kernel`, a function of libc, if it carries the
-/// descriptor. Not inline: calls of foreign descriptors jump to libc without saving a register.
-///
-/// # Safety
-/// `len` bytes at `into` are the caller's.
-#[inline(never)]
-unsafe fn read_known(
-    fd: c_int,
-    into: *mut c_void,
-    len: size_t,
-    flags: c_int,
-    kernel: impl Fn(c_int, *mut c_void, size_t, c_int) -> ssize_t,
-) -> ssize_t {
-    // SAFETY: as the caller's.
-    match unsafe { read_one(fd, into, len, flags) } {
-        Some(done) => done,
-        None => kernel(fd, into, len, flags),
-    }
-}
-
-/// Writes to a descriptor that has an entry, by the rule of [`read_known`].
-///
-/// # Safety
-/// `len` bytes at `bytes` are readable.
-#[inline(never)]
-unsafe fn write_known(
-    fd: c_int,
-    bytes: *const c_void,
-    len: size_t,
-    flags: c_int,
-    kernel: impl Fn(c_int, *const c_void, size_t, c_int) -> ssize_t,
-) -> ssize_t {
-    // SAFETY: as the caller's.
-    match unsafe { write_one(fd, bytes, len, flags) } {
-        Some(done) => done,
-        None => kernel(fd, bytes, len, flags),
-    }
-}
-
 /// Reads into memory of the program; `None` if the kernel does it.
 ///
 /// # Safety

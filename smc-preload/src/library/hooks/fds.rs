@@ -255,14 +255,14 @@ fn after_control(fd: c_int, command: c_int, result: c_int) {
     }
 }
 
-/// fcntl(2) of the library: its duplicates are hidden.
+/// `F_DUPFD_CLOEXEC` of the library: its duplicates are hidden.
 ///
 /// # Safety
 /// The arguments are those that fcntl(2) demands.
-unsafe fn own_control(fd: c_int, command: c_int, argument: c_long) -> c_int {
-    if command != libc::F_DUPFD_CLOEXEC || !config::is_active() {
+unsafe fn own_control(fd: c_int, argument: c_long) -> c_int {
+    if !config::is_active() {
         // SAFETY: as the caller's.
-        return unsafe { real::fcntl(fd, command, argument) };
+        return unsafe { real::fcntl(fd, libc::F_DUPFD_CLOEXEC, argument) };
     }
     status(hidden::duplicate(fd).map(IntoRawFd::into_raw_fd))
 }
@@ -273,11 +273,11 @@ pub(super) unsafe extern "C-unwind" fn fcntl(fd: c_int, command: c_int, argument
     if is_reentrant(fd) {
         return status(Err(Errno::AGAIN));
     }
-    if config::is_inside() {
+    if command == libc::F_DUPFD_CLOEXEC && config::is_inside() {
         // SAFETY: as the caller's.
-        return unsafe { own_control(fd, command, argument) };
+        return unsafe { own_control(fd, argument) };
     }
-    if !table::has(fd) {
+    if !table::has(fd) || config::is_inside() {
         // SAFETY: as the caller's.
         return unsafe { real::fcntl(fd, command, argument) };
     }

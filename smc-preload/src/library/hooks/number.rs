@@ -79,6 +79,7 @@ unsafe fn hooked(number: c_long, arguments: [c_long; 6]) -> Option<c_long> {
             }
             #[cfg(target_arch = "x86_64")]
             libc::SYS_epoll_wait => waits::epoll_wait(int(a), at(b), int(c), int(d)).into(),
+            libc::SYS_epoll_create1 => waits::epoll_create1(int(a)).into(),
             libc::SYS_epoll_ctl => waits::epoll_ctl(int(a), int(b), int(c), at(d)).into(),
             libc::SYS_ppoll => waits::ppoll(at(a), b.cast_unsigned(), at(c), at(d)).into(),
             libc::SYS_prlimit64 => limits::prlimit64(int(a), int(b), at(c), at(d)).into(),

@@ -15,6 +15,7 @@ extern "C" fn start() {
     // SAFETY: the handlers are functions of this library, which stays loaded.
     unsafe { libc::pthread_atfork(Some(forks), Some(has_forked), Some(forked)) };
     real::warm_up();
+    super::fast::start();
 }
 
 #[used]

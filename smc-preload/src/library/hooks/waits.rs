@@ -6,7 +6,8 @@ use std::time::Duration;
 use libc::{epoll_event, fd_set, nfds_t, pollfd, sigset_t, size_t, timespec, timeval};
 use rustix::io::Errno;
 
-use super::{guard, is_reentrant, returned, status, waits as waits_for};
+use super::fast::{self, fast};
+use super::{fds, guard, is_reentrant, returned, status, waits as waits_for};
 use crate::library::table::{self, Registration};
 use crate::library::{cancel, config, poll as waits, real, report, set};
 
@@ -32,78 +33,70 @@ unsafe fn time_of(time: *const timespec) -> Result<Option<Duration>, Errno> {
     }
 }
 
-/// Changes the registration of a descriptor that has an entry. Not inline: calls of foreign
-/// descriptors jump to libc without saving a register.
-///
-/// # Safety
-/// The arguments are those that epoll_ctl(2) demands.
-#[inline(never)]
-unsafe fn control(epoll: c_int, operation: c_int, fd: c_int, event: *mut epoll_event) -> c_int {
-    if is_reentrant(fd) || is_reentrant(epoll) {
-        return status(Err(Errno::INTR));
-    }
-    // SAFETY: null or the caller's.
-    let asked = unsafe { event.as_ref().copied() };
-    if let Some(done) = guard(|| set::control(epoll, operation, fd, asked)) {
-        return status(done.map(|()| 0));
-    }
-    // SAFETY: as the caller's.
-    unsafe { control_in_kernel(epoll, operation, fd, event) }
+fast! {
+    /// epoll_ctl(2).
+    pub(super) fn epoll_ctl(
+        epoll: c_int,
+        operation: c_int,
+        fd: c_int,
+        event: *mut epoll_event,
+    ) -> c_int, fd in "dx", MAY_BE_TRACKED, control
 }
 
-/// Changes the registration of a descriptor in an epoll set of the kernel.
-///
-/// # Safety
-/// The arguments are those that epoll_ctl(2) demands.
-#[inline]
-unsafe fn control_in_kernel(
+/// Changes the registration of a descriptor that may have an entry, or whose registrations are
+/// known.
+unsafe extern "C-unwind" fn control(
     epoll: c_int,
     operation: c_int,
     fd: c_int,
     event: *mut epoll_event,
 ) -> c_int {
-    if operation == libc::EPOLL_CTL_ADD {
-        // SAFETY: as the caller's.
-        return unsafe { add(epoll, fd, event) };
+    if is_reentrant(fd) || is_reentrant(epoll) {
+        return status(Err(Errno::INTR));
     }
-    table::changes(fd);
+    if table::has(fd) {
+        // SAFETY: null or the caller's.
+        let asked = unsafe { event.as_ref().copied() };
+        if let Some(done) = guard(|| set::control(epoll, operation, fd, asked)) {
+            return status(done.map(|()| 0));
+        }
+    }
     // SAFETY: as the caller's.
-    unsafe { real::epoll_ctl(epoll, operation, fd, event) }
-}
-
-/// Adds a descriptor to an epoll set of the kernel.
-///
-/// # Safety
-/// The arguments are those that epoll_ctl(2) demands.
-#[inline(never)]
-unsafe fn add(epoll: c_int, fd: c_int, event: *mut epoll_event) -> c_int {
-    // SAFETY: as the caller's.
-    let done = unsafe { real::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, fd, event) };
-    // SAFETY: null or the caller's.
-    if let Some(event) = unsafe { event.as_ref() }
-        && done == 0
-        && config::is_active()
-    {
-        let (set, events, data) = (epoll, event.events, event.u64);
-        table::added(fd, Registration { set, events, data });
+    let done = unsafe { real::epoll_ctl(epoll, operation, fd, event) };
+    if done == 0 && operation == libc::EPOLL_CTL_ADD && table::has_locks(fd) {
+        guard(|| set::added(epoll, fd));
+    }
+    if done == 0 && table::is_tracked(fd) {
+        // SAFETY: null or the caller's.
+        let event = unsafe { event.as_ref() };
+        let (events, data) = event.map_or((0, 0), |event| (event.events, event.u64));
+        let set = epoll;
+        guard(|| table::registered(operation, fd, Registration { set, events, data }));
     }
     done
 }
 
-/// epoll_ctl(2).
+/// epoll_create(2).
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C-unwind" fn epoll_ctl(
-    epoll: c_int,
-    operation: c_int,
-    fd: c_int,
-    event: *mut epoll_event,
-) -> c_int {
-    if table::has(fd) {
-        // SAFETY: as the caller's.
-        return unsafe { control(epoll, operation, fd, event) };
-    }
+unsafe extern "C-unwind" fn epoll_create(size: c_int) -> c_int {
     // SAFETY: as the caller's.
-    unsafe { control_in_kernel(epoll, operation, fd, event) }
+    is_made(unsafe { real::epoll_create(size) })
+}
+
+/// epoll_create1(2).
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C-unwind" fn epoll_create1(flags: c_int) -> c_int {
+    // SAFETY: as the caller's.
+    is_made(unsafe { real::epoll_create1(flags) })
+}
+
+/// The kernel has just made an epoll set.
+fn is_made(set: c_int) -> c_int {
+    if set >= 0 && config::is_active() && !config::is_inside() {
+        fds::is_new(set);
+        table::made_set(set);
+    }
+    set
 }
 
 /// Waits in a set with connections.
@@ -168,14 +161,14 @@ unsafe fn wait_at(
     mask: *const sigset_t,
     kernel: impl Fn() -> c_int,
 ) -> c_int {
-    let Some(entry) = table::entry(epoll) else {
+    let Some(waiters) = table::waiters_at(epoll) else {
         return kernel();
     };
     loop {
-        if entry.begins_wait() {
+        if table::begins_wait(waiters, epoll) {
             let found = kernel();
-            entry.ends_wait();
-            if found <= 0 || !entry.has() {
+            table::ends_wait(waiters);
+            if found <= 0 || !table::has(epoll) {
                 return found;
             }
             // The set has got connections meanwhile.
@@ -197,9 +190,53 @@ unsafe fn wait_at(
     }
 }
 
-/// epoll_wait(2).
+/// epoll_wait(2): the kernel's in a process with one thread, whose set gets no connection while it
+/// waits. A handler of a signal that adds one has ended the wait.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn epoll_wait(
+    epoll: c_int,
+    events: *mut epoll_event,
+    count: c_int,
+    timeout: c_int,
+) -> c_int {
+    std::arch::naked_asm!(
+        "movzx eax, di",
+        "lea r11, [rip + {low}]",
+        "test byte ptr [r11 + rax], {mask}",
+        "jne {slow}",
+        "mov r11, [rip + {single}]",
+        "cmp byte ptr [r11], 0",
+        "je {slow}",
+        "jmp qword ptr [rip + {real}]",
+        low = sym table::LOW,
+        mask = const table::MAY_HAVE,
+        slow = sym wait_known,
+        single = sym fast::SINGLE_THREADED,
+        real = sym real::epoll_wait::AT,
+    )
+}
+
+/// epoll_wait(2), by the rule of x86-64.
+#[cfg(not(target_arch = "x86_64"))]
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C-unwind" fn epoll_wait(
+    epoll: c_int,
+    events: *mut epoll_event,
+    count: c_int,
+    timeout: c_int,
+) -> c_int {
+    if table::may_have(epoll, table::MAY_HAVE) || !fast::is_single_threaded() {
+        // SAFETY: as the caller's.
+        return unsafe { wait_known(epoll, events, count, timeout) };
+    }
+    // SAFETY: as the caller's.
+    unsafe { real::epoll_wait(epoll, events, count, timeout) }
+}
+
+/// Waits at a set that may have connections, or get them meanwhile.
+unsafe extern "C-unwind" fn wait_known(
     epoll: c_int,
     events: *mut epoll_event,
     count: c_int,
@@ -255,7 +292,7 @@ unsafe fn polls(
     time: Result<Option<Duration>, Errno>,
     mask: *const sigset_t,
 ) -> Option<c_int> {
-    if count == 0 || fds.is_null() {
+    if !table::serves_any() || count == 0 || fds.is_null() {
         return None;
     }
     // SAFETY: so many descriptors are the caller's.
@@ -390,6 +427,9 @@ impl Sets {
 /// # Safety
 /// The arguments are those that pselect(2) demands.
 pub(super) unsafe fn concerns(count: c_int, sets: Sets) -> bool {
+    if !table::serves_any() {
+        return false;
+    }
     let Ok(count) = usize::try_from(count) else {
         return false;
     };
@@ -397,7 +437,7 @@ pub(super) unsafe fn concerns(count: c_int, sets: Sets) -> bool {
         // SAFETY: as the caller's.
         (0..3).any(|which| unsafe { sets.has(which, fd) })
     };
-    let has = |fd: usize| i32::try_from(fd).is_ok_and(table::has);
+    let has = |fd: usize| i32::try_from(fd).is_ok_and(table::has_locks);
     (0..count).any(|fd| has(fd) && is_asked(fd))
 }
 
@@ -474,6 +514,10 @@ pub(super) unsafe extern "C-unwind" fn select(
     except: *mut fd_set,
     timeout: *mut timeval,
 ) -> c_int {
+    if !table::serves_any() {
+        // SAFETY: as the caller's.
+        return unsafe { real::select(count, read, write, except, timeout) };
+    }
     // SAFETY: null or the caller's.
     let time = match unsafe { timeout.as_ref() } {
         None => Ok(None),

@@ -165,6 +165,14 @@ impl Registered {
         self.events & edge_or_once == 0
     }
 
+    /// Whether there is an event to be reported.
+    pub(super) fn has_events(&self) -> bool {
+        let is_armed = self.is_in && self.events & EVENTS != 0;
+        let is_old = self.events & EPOLLET.cast_unsigned() != 0 && !self.has_news;
+        let events = (is_armed && !is_old).then(|| self.conn.events()).flatten();
+        events.is_some_and(|events| events & self.events & EVENTS != 0)
+    }
+
     /// The event to be reported now, if there is one.
     pub(super) fn report(&mut self) -> Option<epoll_event> {
         let news = std::mem::replace(&mut self.has_news, false);

@@ -2,16 +2,16 @@
 
 use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use libc::epoll_event;
 use rustix::event::EventfdFlags;
 use smc_sockets::{EventLoop, Ready, Wait, descriptors};
 
 use super::registered::Registered;
-use super::{ALWAYS, LOOP, LOW, kernel_ctl, key};
+use super::{ALWAYS, LOOP, LOW, Set, kernel_ctl, key};
 use crate::library::conn::{Conn, Phase};
-use crate::library::table::{self, Registration};
+use crate::library::table;
 use crate::library::{config, hidden};
 
 #[derive(Default)]
@@ -38,6 +38,8 @@ pub(super) struct State {
     pub(super) turns: u32,
     /// Threads that sleep in the kernel's set.
     pub(super) sleepers: usize,
+    /// Epoll sets that the kernel has in this one.
+    pub(super) inner: Vec<Weak<Set>>,
     /// Something else polls the set: another set, or poll(2).
     pub(super) is_polled: bool,
     /// A connection may be in the set under several descriptors.
@@ -118,11 +120,8 @@ impl State {
                     u64: at.data,
                 };
                 let epoll = self.fds.first().copied().filter(|_| at.is_in);
-                if let Some(epoll) = epoll
-                    && kernel_ctl(epoll, libc::EPOLL_CTL_ADD, at.fd, Some(event)).is_ok()
-                {
-                    let (set, events, data) = (epoll, event.events, event.u64);
-                    table::added(at.fd, Registration { set, events, data });
+                if let Some(epoll) = epoll {
+                    let _ = kernel_ctl(epoll, libc::EPOLL_CTL_ADD, at.fd, Some(event));
                 }
             }
         }
@@ -259,8 +258,31 @@ impl State {
         }
     }
 
+    /// Polls the peers, and has only registrations with events in the list of those that may have
+    /// any.
+    pub(super) fn look(&mut self) {
+        self.drive_loop();
+        for _ in 0..self.active.len() {
+            let Some(token) = self.active.pop_front() else {
+                break;
+            };
+            if let Some(at) = self.at(token) {
+                at.is_active = at.has_events();
+                if at.is_active {
+                    self.active.push_back(token);
+                }
+            }
+        }
+    }
+
     /// Polls the peers, and lists events of connections: how many.
     pub(super) fn collect(&mut self, into: &mut [epoll_event]) -> usize {
+        self.drive_loop();
+        self.list(into)
+    }
+
+    /// Polls the peers.
+    fn drive_loop(&mut self) {
         if let Some(kick) = self.kick.as_ref().filter(|_| self.kicked) {
             let _ = rustix::io::read(kick, &mut [0_u8; 8]);
             self.kicked = false;
@@ -285,6 +307,10 @@ impl State {
             }
             self.ready = ready;
         }
+    }
+
+    /// Lists events of registrations that may have any: how many.
+    fn list(&mut self, into: &mut [epoll_event]) -> usize {
         let mut found = 0;
         for _ in 0..self.active.len() {
             let Some(place) = into.get_mut(found) else {
@@ -317,6 +343,14 @@ impl State {
         }
     }
 
+    /// Whether what comes from now on wakes those that sleep in the kernel's set, or poll it.
+    pub(super) fn parks(&mut self) -> bool {
+        match &mut self.events {
+            Some(events) => events.hand_over().is_ok_and(|wait| wait == Wait::Sleep),
+            None => true,
+        }
+    }
+
     pub(super) fn leave_if(&mut self, leaves: bool) {
         if leaves {
             self.leave();
@@ -329,11 +363,7 @@ impl State {
         if !self.has_waiters() {
             return;
         }
-        let parked = match &mut self.events {
-            Some(events) => events.hand_over().is_ok_and(|wait| wait == Wait::Sleep),
-            None => true,
-        };
-        if !parked || !self.active.is_empty() || !self.going_on.is_empty() {
+        if !self.parks() || !self.active.is_empty() || !self.going_on.is_empty() {
             self.kick_sleeper();
         }
     }

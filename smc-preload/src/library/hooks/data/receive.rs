@@ -5,27 +5,25 @@ use std::ffi::{c_int, c_void};
 use libc::{iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
 use rustix::io::Errno;
 
+use super::super::fast::fast;
 use super::super::{guard, returned, status};
-use super::{is_nowhere, read_known, read_one, read_several};
+use super::{is_nowhere, read_one, read_several};
 use crate::library::{errno, real, report, table};
 
-/// read(2).
-#[unsafe(no_mangle)]
-pub(in super::super) unsafe extern "C-unwind" fn read(
-    fd: c_int,
-    into: *mut c_void,
-    len: size_t,
-) -> ssize_t {
-    if table::has(fd) {
-        // SAFETY: as the caller's.
-        return unsafe {
-            read_known(fd, into, len, 0, |fd, into, len, _| {
-                real::read(fd, into, len)
-            })
-        };
-    }
+fast! {
+    /// read(2).
+    pub(in super::super) fn read(fd: c_int, into: *mut c_void, len: size_t) -> ssize_t,
+    fd in "di", MAY_HAVE, read_known
+}
+
+/// Reads from a descriptor that may have an entry.
+unsafe extern "C-unwind" fn read_known(fd: c_int, into: *mut c_void, len: size_t) -> ssize_t {
     // SAFETY: as the caller's.
-    unsafe { real::read(fd, into, len) }
+    match unsafe { read_one(fd, into, len, 0) } {
+        Some(done) => done,
+        // SAFETY: as the caller's.
+        None => unsafe { real::read(fd, into, len) },
+    }
 }
 
 /// read(2) of programs that were compiled with checks.
@@ -49,13 +47,14 @@ fn check(len: size_t, room: size_t) {
     }
 }
 
-/// readv(2).
-#[unsafe(no_mangle)]
-pub(in super::super) unsafe extern "C-unwind" fn readv(
-    fd: c_int,
-    into: *const iovec,
-    count: c_int,
-) -> ssize_t {
+fast! {
+    /// readv(2).
+    pub(in super::super) fn readv(fd: c_int, into: *const iovec, count: c_int) -> ssize_t,
+    fd in "di", MAY_HAVE, readv_known
+}
+
+/// Reads from a descriptor that may have an entry.
+unsafe extern "C-unwind" fn readv_known(fd: c_int, into: *const iovec, count: c_int) -> ssize_t {
     if table::has(fd) {
         let Ok(several) = usize::try_from(count) else {
             return returned(Err(Errno::INVAL));
@@ -69,24 +68,25 @@ pub(in super::super) unsafe extern "C-unwind" fn readv(
     unsafe { real::readv(fd, into, count) }
 }
 
-/// recv(2).
-#[unsafe(no_mangle)]
-pub(in super::super) unsafe extern "C-unwind" fn recv(
+fast! {
+    /// recv(2).
+    fn recv(fd: c_int, into: *mut c_void, len: size_t, flags: c_int) -> ssize_t,
+    fd in "di", MAY_HAVE, recv_known
+}
+
+/// Receives from a descriptor that may have an entry.
+unsafe extern "C-unwind" fn recv_known(
     fd: c_int,
     into: *mut c_void,
     len: size_t,
     flags: c_int,
 ) -> ssize_t {
-    if table::has(fd) {
-        // SAFETY: as the caller's.
-        return unsafe {
-            read_known(fd, into, len, flags, |fd, into, len, flags| {
-                real::recv(fd, into, len, flags)
-            })
-        };
-    }
     // SAFETY: as the caller's.
-    unsafe { real::recv(fd, into, len, flags) }
+    match unsafe { read_one(fd, into, len, flags) } {
+        Some(done) => done,
+        // SAFETY: as the caller's.
+        None => unsafe { real::recv(fd, into, len, flags) },
+    }
 }
 
 /// recv(2) of programs that were compiled with checks.
@@ -103,9 +103,20 @@ pub(in super::super) unsafe extern "C-unwind" fn __recv_chk(
     unsafe { recv(fd, into, len, flags) }
 }
 
-/// recvfrom(2).
-#[unsafe(no_mangle)]
-pub(in super::super) unsafe extern "C-unwind" fn recvfrom(
+fast! {
+    /// recvfrom(2).
+    pub(in super::super) fn recvfrom(
+        fd: c_int,
+        into: *mut c_void,
+        len: size_t,
+        flags: c_int,
+        address: *mut sockaddr,
+        address_len: *mut socklen_t,
+    ) -> ssize_t, fd in "di", MAY_HAVE, recvfrom_known
+}
+
+/// Receives from a descriptor that may have an entry.
+unsafe extern "C-unwind" fn recvfrom_known(
     fd: c_int,
     into: *mut c_void,
     len: size_t,
@@ -113,12 +124,8 @@ pub(in super::super) unsafe extern "C-unwind" fn recvfrom(
     address: *mut sockaddr,
     address_len: *mut socklen_t,
 ) -> ssize_t {
-    let done = match table::has(fd) {
-        // SAFETY: as the caller's.
-        true => unsafe { read_one(fd, into, len, flags) },
-        false => None,
-    };
-    match done {
+    // SAFETY: as the caller's.
+    match unsafe { read_one(fd, into, len, flags) } {
         Some(done) => {
             if done >= 0 && !address.is_null() && !address_len.is_null() {
                 // A connected socket has one peer.
@@ -148,9 +155,14 @@ pub(in super::super) unsafe extern "C-unwind" fn __recvfrom_chk(
     unsafe { recvfrom(fd, into, len, flags, address, address_len) }
 }
 
-/// recvmsg(2).
-#[unsafe(no_mangle)]
-pub(in super::super) unsafe extern "C-unwind" fn recvmsg(
+fast! {
+    /// recvmsg(2).
+    pub(in super::super) fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t,
+    fd in "di", MAY_HAVE, recvmsg_known
+}
+
+/// Receives from a descriptor that may have an entry.
+unsafe extern "C-unwind" fn recvmsg_known(
     fd: c_int,
     message: *mut msghdr,
     flags: c_int,

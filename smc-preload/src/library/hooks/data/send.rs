@@ -5,36 +5,35 @@ use std::ffi::{c_int, c_void};
 use libc::{iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t};
 use rustix::io::Errno;
 
+use super::super::fast::fast;
 use super::super::{guard, returned};
-use super::{is_nowhere, write_known, write_one, write_several};
+use super::{is_nowhere, write_one, write_several};
 use crate::library::{real, report, table};
 
-/// write(2).
-#[unsafe(no_mangle)]
-pub(in super::super) unsafe extern "C-unwind" fn write(
-    fd: c_int,
-    bytes: *const c_void,
-    len: size_t,
-) -> ssize_t {
-    if table::has(fd) {
-        // SAFETY: as the caller's.
-        return unsafe {
-            write_known(fd, bytes, len, 0, |fd, bytes, len, _| {
-                real::write(fd, bytes, len)
-            })
-        };
-    }
-    // SAFETY: as the caller's.
-    unsafe { real::write(fd, bytes, len) }
+fast! {
+    /// write(2).
+    pub(in super::super) fn write(fd: c_int, bytes: *const c_void, len: size_t) -> ssize_t,
+    fd in "di", MAY_HAVE, write_known
 }
 
-/// writev(2).
-#[unsafe(no_mangle)]
-pub(in super::super) unsafe extern "C-unwind" fn writev(
-    fd: c_int,
-    bytes: *const iovec,
-    count: c_int,
-) -> ssize_t {
+/// Writes to a descriptor that may have an entry.
+unsafe extern "C-unwind" fn write_known(fd: c_int, bytes: *const c_void, len: size_t) -> ssize_t {
+    // SAFETY: as the caller's.
+    match unsafe { write_one(fd, bytes, len, 0) } {
+        Some(done) => done,
+        // SAFETY: as the caller's.
+        None => unsafe { real::write(fd, bytes, len) },
+    }
+}
+
+fast! {
+    /// writev(2).
+    pub(in super::super) fn writev(fd: c_int, bytes: *const iovec, count: c_int) -> ssize_t,
+    fd in "di", MAY_HAVE, writev_known
+}
+
+/// Writes to a descriptor that may have an entry.
+unsafe extern "C-unwind" fn writev_known(fd: c_int, bytes: *const iovec, count: c_int) -> ssize_t {
     if table::has(fd) {
         let Ok(several) = usize::try_from(count) else {
             return returned(Err(Errno::INVAL));
@@ -48,29 +47,41 @@ pub(in super::super) unsafe extern "C-unwind" fn writev(
     unsafe { real::writev(fd, bytes, count) }
 }
 
-/// send(2).
-#[unsafe(no_mangle)]
-pub(in super::super) unsafe extern "C-unwind" fn send(
+fast! {
+    /// send(2).
+    fn send(fd: c_int, bytes: *const c_void, len: size_t, flags: c_int) -> ssize_t,
+    fd in "di", MAY_HAVE, send_known
+}
+
+/// Sends to a descriptor that may have an entry.
+unsafe extern "C-unwind" fn send_known(
     fd: c_int,
     bytes: *const c_void,
     len: size_t,
     flags: c_int,
 ) -> ssize_t {
-    if table::has(fd) {
-        // SAFETY: as the caller's.
-        return unsafe {
-            write_known(fd, bytes, len, flags, |fd, bytes, len, flags| {
-                real::send(fd, bytes, len, flags)
-            })
-        };
-    }
     // SAFETY: as the caller's.
-    unsafe { real::send(fd, bytes, len, flags) }
+    match unsafe { write_one(fd, bytes, len, flags) } {
+        Some(done) => done,
+        // SAFETY: as the caller's.
+        None => unsafe { real::send(fd, bytes, len, flags) },
+    }
 }
 
-/// sendto(2).
-#[unsafe(no_mangle)]
-pub(in super::super) unsafe extern "C-unwind" fn sendto(
+fast! {
+    /// sendto(2).
+    pub(in super::super) fn sendto(
+        fd: c_int,
+        bytes: *const c_void,
+        len: size_t,
+        flags: c_int,
+        address: *const sockaddr,
+        address_len: socklen_t,
+    ) -> ssize_t, fd in "di", MAY_HAVE, sendto_known
+}
+
+/// Sends to a descriptor that may have an entry: a connection has one receiver, whatever is named.
+unsafe extern "C-unwind" fn sendto_known(
     fd: c_int,
     bytes: *const c_void,
     len: size_t,
@@ -78,32 +89,35 @@ pub(in super::super) unsafe extern "C-unwind" fn sendto(
     address: *const sockaddr,
     address_len: socklen_t,
 ) -> ssize_t {
-    // A connection has one receiver, whatever is named.
-    let done = match table::has(fd) {
-        // SAFETY: as the caller's.
-        true => unsafe { write_one(fd, bytes, len, flags) },
-        false => None,
-    };
-    match done {
+    // SAFETY: as the caller's.
+    match unsafe { write_one(fd, bytes, len, flags) } {
         Some(done) => done,
         // SAFETY: as the caller's.
         None => unsafe { real::sendto(fd, bytes, len, flags, address, address_len) },
     }
 }
 
-/// Whether a message passes on a descriptor of an SMC connection.
+/// Whether a message has control messages.
 ///
 /// # Safety
 /// The arguments are those that sendmsg(2) demands.
-unsafe fn passes_connection(message: *const msghdr) -> bool {
+#[inline]
+unsafe fn has_control(message: *const msghdr) -> bool {
     if is_nowhere(message, 1) {
         return false;
     }
     // SAFETY: as the caller's.
+    let of = unsafe { &*message };
+    !of.msg_control.is_null() && of.msg_controllen != 0
+}
+
+/// Whether a message with control messages passes on a descriptor of an SMC connection.
+///
+/// # Safety
+/// The arguments are those that sendmsg(2) demands.
+unsafe fn passes_connection(message: *const msghdr) -> bool {
+    // SAFETY: as the caller's.
     let of = unsafe { message.read() };
-    if of.msg_control.is_null() || of.msg_controllen == 0 {
-        return false;
-    }
     // SAFETY: the control messages are readable, as the caller says.
     let mut at = unsafe { libc::CMSG_FIRSTHDR(&raw const of) };
     while !at.is_null() {
@@ -143,7 +157,7 @@ pub(in super::super) unsafe extern "C-unwind" fn sendmsg(
             return done;
         }
     // SAFETY: as the caller's.
-    } else if guard(|| unsafe { passes_connection(message) }) {
+    } else if unsafe { has_control(message) } && guard(|| unsafe { passes_connection(message) }) {
         report::refuse("an SMC connection cannot be passed to another process (SCM_RIGHTS)");
         return returned(Err(Errno::INVAL));
     }
