@@ -112,7 +112,7 @@ impl Stack {
     fn listening(&self, listener: impl AsFd) -> io::Result<Option<(Stack, SocketAddr)>> {
         let address = SocketAddr::try_from(rustix::net::getsockname(listener)?);
         let address = address.map_err(|_| io::ErrorKind::InvalidInput)?;
-        let stack = self.current()?;
+        let stack = self.idle()?;
         let policy = &stack.shard().opt_in.policy;
         let permitted = policy.listening(address.port()).is_ok();
         Ok(permitted.then_some((stack, address)))
@@ -166,7 +166,7 @@ impl Stack {
     /// The client of an accepted connection, if it may be one to pair. Otherwise why it is plain
     /// TCP, if that is known.
     fn may_pair(&self, tcp: &TcpStream) -> Result<Client, Option<Cause>> {
-        let ends = || Ok::<_, io::Error>((self.current()?, tcp.local_addr()?, tcp.peer_addr()?));
+        let ends = || Ok::<_, io::Error>((self.idle()?, tcp.local_addr()?, tcp.peer_addr()?));
         let (stack, near, far) = ends().map_err(|_| None)?;
         let shard = stack.shard();
         let permitted = shard.opt_in.policy.accepting(near.port(), far.ip());

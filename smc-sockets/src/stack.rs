@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io::{self, Write};
 use std::net::SocketAddr;
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use smc_transport_ism::shared::Gids;
@@ -83,11 +83,16 @@ struct Handle {
     process: Process,
     /// How to open another one in a child, unless the program brought the RNICs.
     settings: Option<Settings>,
+    thread: Thread,
     /// The one of a child.
     renewed: PerProcess<Stack>,
     /// Connects to the listeners of this one.
     opposite: OnceLock<Stack>,
 }
+
+/// Whether the driver has started.
+#[derive(Default)]
+struct Thread(Mutex<bool>);
 
 /// Whether the driver has ended.
 #[derive(Default)]
@@ -105,6 +110,16 @@ impl Drop for Handle {
         }
         self.shard.lock().abandoned = true;
         self.shard.ring();
+        if !*self.thread.lock() {
+            // There is no driver, and no connection.
+            self.end.notify();
+        }
+    }
+}
+
+impl Thread {
+    fn lock(&self) -> MutexGuard<'_, bool> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -138,6 +153,20 @@ impl Stack {
     /// # Errors
     /// Errors of [`Self::open`].
     pub fn with(settings: Settings) -> io::Result<Self> {
+        let stack = Self::with_late_thread(settings)?;
+        stack.start()?;
+        Ok(stack)
+    }
+
+    /// A stack with these settings whose thread starts when it is first needed, by a listener, an
+    /// event loop or a connection that may be SMC. Functions of the C library are faster in a
+    /// process with one thread, which a program stays that meets no peer.
+    ///
+    /// Where no thread can be made, what needs it fails.
+    ///
+    /// # Errors
+    /// The operating system's: no descriptor or memory is left.
+    pub fn with_late_thread(settings: Settings) -> io::Result<Self> {
         let rnics = match settings.policy.transport(Transport::Verbs) {
             Ok(()) => Rnics::of_host_with(settings.policy.pnet.clone()),
             Err(rule) => Err(io::Error::other(format!("the policy: {rule}"))),
@@ -151,7 +180,9 @@ impl Stack {
     /// # Errors
     /// Errors of [`Self::open`].
     pub fn with_rnics(settings: Settings, rnics: Rnics) -> io::Result<Self> {
-        Self::over(settings, Ok(rnics), None)
+        let stack = Self::over(settings, Ok(rnics), None)?;
+        stack.start()?;
+        Ok(stack)
     }
 
     fn over(
@@ -162,21 +193,11 @@ impl Stack {
         let shard = Shard::new(settings, rnics)?;
         // Before the driver: the table of a process with one thread grows without a wait.
         let _ = system::reserve_descriptors(&shard.poller);
-        let driven = shard.clone();
-        let end = Arc::new(End::default());
-        let ended = end.clone();
-        let thread = std::thread::Builder::new().name("smc-driver".into());
-        let thread = smc_transport_ism::descriptors::spawn(thread, move || {
-            driver::run(&driven);
-            // The devices go before any thread is notified.
-            drop(driven);
-            ended.notify();
-        });
-        thread.map_err(no_thread)?;
         Ok(Self {
             handle: Arc::new(Handle {
                 shard,
-                end,
+                end: Arc::default(),
+                thread: Thread::default(),
                 process: Process::current(),
                 settings: again,
                 renewed: PerProcess::new(),
@@ -185,19 +206,52 @@ impl Stack {
         })
     }
 
-    /// The stack itself, or in a child that was forked since it was opened another one with
-    /// the same settings.
+    /// Starts the thread, unless it has started. Of a stack of this process.
     ///
     /// # Errors
-    /// Errors of [`Self::open`], and [`io::ErrorKind::Unsupported`] in a child if the program
-    /// brought the RNICs.
+    /// [`io::ErrorKind::QuotaExceeded`]: no thread is left. The next call tries again.
+    pub(crate) fn start(&self) -> io::Result<()> {
+        let handle = &self.handle;
+        let mut has_started = handle.thread.lock();
+        if *has_started {
+            return Ok(());
+        }
+        let (driven, ended) = (handle.shard.clone(), handle.end.clone());
+        let thread = std::thread::Builder::new().name("smc-driver".into());
+        let thread = smc_transport_ism::descriptors::spawn(thread, move || {
+            driver::run(&driven);
+            // The devices go before any thread is notified.
+            drop(driven);
+            ended.notify();
+        });
+        thread.map_err(no_thread)?;
+        *has_started = true;
+        Ok(())
+    }
+
+    /// The stack of [`Self::idle`], with its thread.
+    ///
+    /// # Errors
+    /// Errors of [`Self::idle`] and [`Self::start`].
     pub(crate) fn current(&self) -> io::Result<Self> {
+        let stack = self.idle()?;
+        stack.start()?;
+        Ok(stack)
+    }
+
+    /// The stack itself, or in a child that was forked since it was opened another one with
+    /// the same settings. Its thread may not have started yet.
+    ///
+    /// # Errors
+    /// Errors of [`Self::with_late_thread`], and [`io::ErrorKind::Unsupported`] in a child if the
+    /// program brought the RNICs.
+    pub(crate) fn idle(&self) -> io::Result<Self> {
         let handle = &self.handle;
         if handle.process.is_current() {
             return Ok(self.clone());
         }
         let renewed = handle.renewed.get_or_make(|| match &handle.settings {
-            Some(settings) => Self::with(settings.clone()),
+            Some(settings) => Self::with_late_thread(settings.clone()),
             None => Err(io::Error::new(
                 io::ErrorKind::Unsupported,
                 "the RNICs of this stack stay with the process that opened it",
@@ -212,7 +266,17 @@ impl Stack {
     /// # Errors
     /// Errors of [`Self::current`].
     pub(crate) fn toward(&self, to: SocketAddr) -> io::Result<Self> {
-        let stack = self.current()?;
+        let stack = self.idle_toward(to)?;
+        stack.start()?;
+        Ok(stack)
+    }
+
+    /// The stack of [`Self::toward`], whose thread may not have started yet.
+    ///
+    /// # Errors
+    /// Errors of [`Self::idle`].
+    pub(crate) fn idle_toward(&self, to: SocketAddr) -> io::Result<Self> {
+        let stack = self.idle()?;
         let handle = &stack.handle;
         let (shard, settings) = (&handle.shard, handle.settings.as_ref());
         let Some(settings) = settings.filter(|_| shard.pairs && shard.listens_at(to)) else {

@@ -73,7 +73,7 @@ impl Why {
     #[must_use]
     pub fn walk(stack: &Stack, to: SocketAddr) -> Self {
         // In a child that cannot open one of its own, the parent's can still be examined.
-        let own = stack.current();
+        let own = stack.idle();
         walk::walk(own.as_ref().unwrap_or(stack).shard(), to)
     }
 

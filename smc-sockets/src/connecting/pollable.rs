@@ -83,9 +83,12 @@ impl Connecting {
         to: SocketAddr,
         waits: WaitMode,
     ) -> io::Result<Self> {
-        let stack = stack.toward(to)?;
+        let stack = stack.idle_toward(to)?;
         let mut attempt = Attempt::prepare(stack.shard(), Some(socket), to, waits)?;
         attempt.keeps_mode = true;
+        if !attempt.is_plain() {
+            stack.start()?;
+        }
         // Before TCP connects: one that has may be SMC for the peer already.
         let pollable = match attempt.is_plain() || attempt.is_announced() {
             true => None,
