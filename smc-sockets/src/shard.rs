@@ -5,6 +5,7 @@
 
 mod clc;
 mod closing;
+mod contention;
 mod data;
 mod driver_waker;
 mod ending;
@@ -69,6 +70,7 @@ use crate::socket::Socket;
 use crate::stack::Settings;
 use crate::tracing::Tracing;
 use crate::undecided::{Undecided, most_callers, most_draining, most_undecided};
+pub(crate) use contention::Contention;
 use driver_waker::DriverWaker;
 use file_limit::FileLimit;
 use lanes::Lanes;
@@ -131,7 +133,9 @@ pub(crate) struct Shard {
     /// Accepted connections for the driver to go on with.
     handed_over: Mutex<Vec<HandedOver>>,
     /// How long polling for the next message of a handshake pays.
-    setup_spin: Mutex<SpinBudget>,
+    pub(crate) setup_spin: Mutex<SpinBudget>,
+    /// Times in which threads hardly poll.
+    pub(crate) contention: Contention,
     /// Servers that this process has paired with.
     pub(crate) known_servers: KnownServers,
     /// What threads with lent data paths and this endpoint know of each other.
@@ -292,6 +296,7 @@ impl Shard {
             file_limit: FileLimit::default(),
             handed_over: Mutex::default(),
             setup_spin: Mutex::new(SpinBudget::new(spin)),
+            contention: Contention::default(),
             known_servers: KnownServers::default(),
             lanes,
         }))
@@ -406,13 +411,6 @@ impl Shard {
 
     fn handed_over(&self) -> MutexGuard<'_, Vec<HandedOver>> {
         self.handed_over
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// How long polling for the next message of a handshake pays.
-    pub(crate) fn setup_spin(&self) -> MutexGuard<'_, SpinBudget> {
-        self.setup_spin
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }

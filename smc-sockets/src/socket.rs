@@ -62,7 +62,7 @@ pub(crate) struct Socket {
     sleepers: AtomicUsize,
     /// Wakes them.
     pub(crate) wake_handle: WakeHandle,
-    spin: Mutex<SpinBudget>,
+    pub(crate) spin: Mutex<SpinBudget>,
     /// Its data path, while the endpoint has lent it.
     pub(crate) lane: Lane,
     /// How long to leave the peer alone before the next look.
@@ -241,11 +241,6 @@ impl Socket {
     /// Whether it ever has.
     pub(crate) fn has_heard_clc(&self) -> bool {
         self.heard_clc.load(Ordering::Relaxed)
-    }
-
-    /// Budget for polling before a wait in the kernel.
-    pub(crate) fn spin(&self) -> MutexGuard<'_, SpinBudget> {
-        self.spin.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether to wait a while before the peer's memory is polled again.

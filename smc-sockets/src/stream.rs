@@ -30,6 +30,8 @@ pub use calls::CallFlags;
 pub use polling::PollState;
 #[cfg(feature = "tokio")]
 pub(crate) use tasks::Wait;
+#[cfg(feature = "tokio")]
+pub(crate) use transfer::Room;
 
 /// A connection to another process: like a [`TcpStream`](std::net::TcpStream), over
 /// shared memory if both processes can, and over TCP if not.

@@ -169,9 +169,15 @@ impl Row {
     pub(crate) fn received(&self, bytes: usize, room: usize) {
         if let Some(row) = self.get() {
             row.received(bytes);
-            if is_above(room, &self.sizes[1]) {
-                self.extra(Extra::ReceiveBufferTooSmall);
-            }
+            self.had_room(room);
+        }
+    }
+
+    /// Counts a call that had room for more bytes than the receive buffer has.
+    #[inline(always)]
+    pub(crate) fn had_room(&self, room: usize) {
+        if is_above(room, &self.sizes[1]) {
+            self.extra(Extra::ReceiveBufferTooSmall);
         }
     }
 

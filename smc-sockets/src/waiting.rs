@@ -16,6 +16,10 @@ use crate::socket::Socket;
 #[cfg(feature = "tokio")]
 use crate::tokio::SpinOutcome;
 
+mod polling;
+
+use self::polling::Polling;
+
 /// Polls of the device between two readings of the clock.
 pub(crate) const POLLS_PER_CLOCK: usize = 16;
 
@@ -140,30 +144,18 @@ fn wait<'a, T>(
         state.release_device(shard, now);
         return Err(io::ErrorKind::WouldBlock.into());
     }
-    let mut budget = socket.spin().begin();
-    let learns = budget != shard.spin;
     let timeout = socket.timeout(direction);
-    budget = budget.min(timeout.unwrap_or(Duration::MAX));
-    let began = shard.now();
-    let mut last = began;
-    while !budget.is_zero() {
+    let mut polling = Polling::begin(shard, &socket.spin, timeout.unwrap_or(Duration::MAX));
+    let began = polling.began();
+    while polling.goes_on() {
         if state.spin_for(shard, socket, now, POLLS_PER_CLOCK)
             && let Some(done) = attempt(&mut state, now)
         {
-            if learns {
-                socket.spin().found();
-            }
+            polling.found();
             return done;
         }
         drop(state);
-        now = shard.now();
-        if socket.spin().was_interrupted(now.since(last)) {
-            budget = Duration::ZERO;
-        } else if now.since(began) > budget {
-            socket.spin().missed();
-            budget = Duration::ZERO;
-        }
-        last = now;
+        now = polling.tick();
         state = shard.lock_for(socket);
         // Another thread may have received it.
         if let Some(done) = attempt(&mut state, now) {
@@ -211,12 +203,14 @@ pub(crate) fn spin(
     direction: Direction,
     yields: bool,
 ) -> Option<SpinOutcome> {
-    let most = socket.spin().begin().min(ROOT).min(shard.spin);
-    if most.is_zero() || socket.via() != Via::Ism {
+    if socket.via() != Via::Ism {
         return None;
     }
-    let (began, mut now) = (shard.now(), shard.coarse());
-    let mut last = began;
+    let mut polling = Polling::begin(shard, &socket.spin, ROOT).without_yields();
+    if !polling.goes_on() {
+        return None;
+    }
+    let mut now = shard.coarse();
     loop {
         let mut state = shard.lock_for(socket);
         // What arrives without an event is for other tasks that read, too.
@@ -232,16 +226,14 @@ pub(crate) fn spin(
         if ready {
             state.release_device(shard, now);
             drop(state);
-            socket.spin().found();
+            polling.found();
             return Some(SpinOutcome::Ready);
         }
         drop(state);
-        now = shard.now();
-        let interrupted = socket.spin().was_interrupted(now.since(last));
-        if interrupted || others || now.since(began) > most {
-            if !interrupted && !others {
-                socket.spin().missed();
-            }
+        if !others {
+            now = polling.tick();
+        }
+        if others || !polling.goes_on() {
             // The caller sleeps elsewhere.
             shard.lock().stop_spinning(shard, now);
             return Some(match others {
@@ -249,7 +241,6 @@ pub(crate) fn spin(
                 false => SpinOutcome::TimedOut,
             });
         }
-        last = now;
     }
 }
 
@@ -318,42 +309,29 @@ impl Shard {
         most: Duration,
         happened: impl Fn(&mut State) -> bool,
     ) -> bool {
-        let began = self.now();
-        let mut budget = self.setup_spin().begin();
-        let learns = budget != self.spin;
-        budget = budget.min(most);
-        let mut last = began;
+        let mut polling = Polling::begin(self, &self.setup_spin, most);
         loop {
             let mut state = self.lock();
             let coarse = self.coarse();
             state.drain_completions(self, coarse);
             let is_over = happened(&mut state);
-            if is_over || budget.is_zero() {
+            if is_over || !polling.goes_on() {
                 state.stop_spinning(self, coarse);
             }
             drop(state);
             if is_over {
-                if learns && !budget.is_zero() {
-                    self.setup_spin().found();
+                if polling.goes_on() {
+                    polling.found();
                 }
                 return true;
             }
-            if budget.is_zero() {
+            if !polling.goes_on() {
                 return false;
             }
             for _ in 0..POLLS_PER_CLOCK {
                 std::hint::spin_loop();
             }
-            let now = self.now();
-            let interrupted = self.setup_spin().was_interrupted(now.since(last));
-            if interrupted || now.since(began) > budget {
-                if !interrupted {
-                    self.setup_spin().missed();
-                }
-                // Nothing is left behind by the last look.
-                budget = Duration::ZERO;
-            }
-            last = now;
+            polling.tick();
         }
     }
 }

@@ -54,6 +54,9 @@ pub(crate) struct SharedRegion {
     process: Process,
     /// Thread that gives its pages back, if another user has the file.
     reaper: Option<Reaper>,
+    /// Its owner is another process that can be trusted to give all pages back when it
+    /// withdraws the file.
+    owner_discards: bool,
     /// Counts it, if it is a file's.
     #[allow(dead_code)]
     counted: Option<file::Counted>,
@@ -71,6 +74,7 @@ impl SharedRegion {
             map,
             process: Process::current(),
             reaper: None,
+            owner_discards: false,
             counted: None,
         }
     }

@@ -236,6 +236,14 @@ impl State {
             })
     }
 
+    /// Bytes that can be read without waiting, as far as messages from the peer have been taken in;
+    /// `None` if the engine has the connection no more.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn readable_len(&mut self, socket: &Socket) -> Option<usize> {
+        let spans = self.engine.conn(socket.conn()?)?.readable()?;
+        Some(spans.segments.iter().map(|at| at.length as usize).sum())
+    }
+
     /// Whether writing would not wait.
     pub(crate) fn is_writable(&mut self, socket: &Socket, now: Instant) -> bool {
         let conn = socket.conn();

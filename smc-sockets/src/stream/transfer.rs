@@ -11,7 +11,51 @@ use crate::shard::{Shard, State};
 use crate::socket::Socket;
 use crate::waiting::{Direction, until_done, until_done_by};
 
+/// Room for bytes to be read, which need not be initialized before it is known how many there
+/// are.
+#[cfg(feature = "tokio")]
+pub(crate) trait Room {
+    /// Bytes there is room for.
+    fn len(&self) -> usize;
+
+    /// The first so many of them, which are initialized; no more than there are.
+    fn first(&mut self, len: usize) -> &mut [u8];
+}
+
+/// Bytes of a [`Room`] that are initialized in any case.
+#[cfg(feature = "tokio")]
+const LEAST: usize = 256;
+
 impl SmcStream {
+    /// Reads what there is, without waiting, and initializes no more of the room than it takes.
+    ///
+    /// # Errors
+    /// Errors of reading; [`io::ErrorKind::WouldBlock`] if there is nothing yet.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn read_available(&self, into: &mut impl Room) -> io::Result<usize> {
+        let Some(shard) = self.smc()? else {
+            let len = into.len();
+            return self.read_tcp(into.first(len));
+        };
+        let (socket, room) = (self.socket(), into.len());
+        if room == 0 {
+            return Ok(0);
+        }
+        let attempt = |state: &mut State, now| {
+            if !socket.backs_off() {
+                state.hear_at_once(shard, socket, now);
+            }
+            let available = state.readable_len(socket).unwrap_or(room);
+            let len = available.max(LEAST).min(room);
+            let read = state.read(shard, socket, into.first(len), now);
+            if len < room && matches!(read, Some(Ok(_))) {
+                socket.view.had_room(room);
+            }
+            read
+        };
+        until_done_by(shard, socket, Direction::Read, true, &mut None, attempt)
+    }
+
     /// Reads what is next without taking it, as
     /// [`TcpStream::peek`](std::net::TcpStream::peek) does.
     ///

@@ -19,6 +19,7 @@ use super::transport::Transport;
 use crate::carrier::Carrier;
 use crate::connecting::{Begun, TaskConnecting};
 use crate::stack::Stack;
+use crate::stream::Room;
 use crate::waiting::Direction;
 
 /// A connection to another process, like tokio's `TcpStream`.
@@ -273,9 +274,7 @@ impl SmcStream {
     ) -> Poll<io::Result<()>> {
         let read = self
             .transport
-            .poll_io(context, Direction::Read, |mut inner| {
-                inner.read(into.initialize_unfilled())
-            });
+            .poll_io(context, Direction::Read, |inner| inner.read_available(into));
         read.map_ok(|len| into.advance(len))
     }
 
@@ -361,6 +360,16 @@ impl AsyncRead for SmcStream {
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         self.poll_to_read(context, into)
+    }
+}
+
+impl Room for ReadBuf<'_> {
+    fn len(&self) -> usize {
+        self.remaining()
+    }
+
+    fn first(&mut self, len: usize) -> &mut [u8] {
+        self.initialize_unfilled_to(len)
     }
 }
 

@@ -211,6 +211,20 @@ impl SharedRegion {
         self.discard_from(rustix::param::page_size().min(self.len()));
     }
 
+    /// Gives all pages back of a file that its owner has withdrawn, unless the owner does that.
+    //= SHM-051
+    pub(crate) fn discard_withdrawn(&self) {
+        if !self.owner_discards {
+            self.discard();
+        }
+    }
+
+    /// Leaves it to the owner to give pages back when it withdraws the file: a process of this
+    /// process's own user.
+    pub(crate) fn leave_to_owner(&mut self) {
+        self.owner_discards = true;
+    }
+
     /// Lets a thread of its own give pages back: a stranger has the file.
     //= SHM-056
     pub(crate) fn discard_by(&mut self, reaper: Reaper) {

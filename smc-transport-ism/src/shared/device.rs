@@ -194,8 +194,13 @@ impl Attached {
     /// Ends it, as its owner took the DMB back or has gone, and gives its memory back.
     //= SHM-051
     pub(super) fn end(&mut self, now: Self) {
+        let is_withdrawn = matches!(now, Self::Withdrawn);
         if let Self::Live { region, .. } = core::mem::replace(self, now) {
-            region.discard();
+            if is_withdrawn {
+                region.discard_withdrawn();
+            } else {
+                region.discard();
+            }
         }
     }
 

@@ -56,8 +56,10 @@ pub(super) const FINISHED: usize = 1024;
 /// peer's next connection. Longer than the peer's engine keeps the DMB for that.
 pub(super) const WHOLE_FOR: Duration = Duration::from_millis(1500);
 
-/// Most bytes of the finished DMBs of one peer that keep all pages.
-pub(super) const WHOLE: usize = 8 << 20;
+/// Most bytes of the finished DMBs of one peer that keep all pages. A peer keeps far fewer for its
+/// next connections, and withdraws the others at once, pages and all: to cut those would be done
+/// twice.
+pub(super) const WHOLE: usize = 256 << 20;
 
 /// A mapped DMB of a peer.
 #[derive(Debug)]
@@ -200,13 +202,13 @@ impl Kept {
     /// Frees a DMB that the peer has withdrawn.
     pub(super) fn discard(&mut self, token: DmbToken) {
         for dmb in self.unread.extract_if(.., |dmb| dmb.token == token) {
-            dmb.region.discard();
+            dmb.region.discard_withdrawn();
         }
         // Peers withdraw the oldest first, most often: removing that moves no others.
         let is_it = |finished: &Finished| finished.dmb.token == token;
         while let Some(place) = self.finished.iter().position(is_it) {
             let removed = self.finished.remove(place);
-            removed.inspect(|finished| finished.dmb.region.discard());
+            removed.inspect(|finished| finished.dmb.region.discard_withdrawn());
         }
     }
 

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::channel::Channel;
-use super::device::{Device, is_stranger};
+use super::device::{Device, is_own_user, is_stranger};
 use super::facts;
 use crate::device::{DmbToken, IsmError};
 use crate::doorbell::{Ring, SLOTS};
@@ -137,6 +137,8 @@ impl Device {
             Ok(mut region) => {
                 if is_stranger(channel.uid) {
                     region.discard_by(self.reapers.of(channel.uid));
+                } else if is_own_user(channel.uid) {
+                    region.leave_to_owner();
                 }
                 Arc::new(region)
             }
