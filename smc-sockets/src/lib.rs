@@ -216,10 +216,10 @@ pub type Patience = PairingTimeouts;
     target_os = "linux",
     allow(dead_code, unreachable_pub, reason = "tested where it is not used")
 )]
-mod elsewhere;
+mod tcp_only;
 #[cfg(all(not(target_os = "linux"), feature = "hyper-util"))]
-use elsewhere as stack;
+use tcp_only as stack;
 #[cfg(all(not(target_os = "linux"), feature = "tokio"))]
-pub use elsewhere::tokio;
+pub use tcp_only::tokio;
 #[cfg(not(target_os = "linux"))]
-pub use elsewhere::{Carrier, Stack, WhyTcp, listener::SmcListener, stream::SmcStream};
+pub use tcp_only::{Carrier, Stack, WhyTcp, listener::SmcListener, stream::SmcStream};

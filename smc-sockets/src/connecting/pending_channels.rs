@@ -78,7 +78,7 @@ impl PendingChannels {
 
 #[cfg(test)]
 mod tests {
-    use super::{PendingChannels, Peer};
+    use super::{Peer, PendingChannels};
     use smc_transport_ism::device::Gid128;
 
     const GID: Gid128 = Gid128 { gid: 1, ext: 1 };
