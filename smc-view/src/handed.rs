@@ -1,11 +1,11 @@
-//! Memory files that a process hands to programs that it starts, which open them by a path in
-//! their environment.
+//! Memory files that a process passes to the programs that it starts, by a path in their environment.
 //!
 //! ```text
-//!   starts programs                             program
-//!   Memory::create, inheritable, path_of ─► path in the environment ─► Memory::open_handed
-//!                                                other user's, refused ─► its own descriptor of
-//!                                                                         that number
+//!   parent                                    program
+//!   Memory::create, inheritable
+//!   path_of: /proc/PARENT/fd/N ── exec ─────► Memory::open_handed opens that path;
+//!                                             refused, as the parent is another user's:
+//!                                             opens its own descriptor N, which it inherited
 //! ```
 
 use std::io;
@@ -17,28 +17,28 @@ use rustix::process::{Resource, geteuid, getrlimit};
 
 use crate::memory::{Access, Atomics, Memory};
 
-/// The greatest limit of descriptors that matters to the number of one that programs inherit.
-const HIGH: u64 = 1 << 16;
+/// Upper bound of the descriptor limit from which the number of an inherited descriptor is derived.
+const MAX_LIMIT: u64 = 1 << 16;
 
-/// The path by which other processes of this user open a descriptor of this process, as long as it
-/// is open.
+/// The path by which other processes of this user can open a descriptor of this process, as long as
+/// it is open: `/proc/PID/fd/N`.
 #[must_use]
 pub fn path_of(file: impl AsFd) -> PathBuf {
     let (process, number) = (std::process::id(), file.as_fd().as_raw_fd());
     PathBuf::from(format!("/proc/{process}/fd/{number}"))
 }
 
-/// Makes a descriptor one that programs inherit, if root runs them: a program that becomes another
-/// user before it executes a server, such as `setpriv`, could not open one of root's. The number is
-/// above those that programs use. Without room, or by another user, returns the descriptor as it
-/// was.
+/// Replaces a descriptor by one that programs inherit, if this process is root's. A program that
+/// becomes another user before it executes a server, such as `setpriv`, could not open the path of a
+/// process of root. The new number is at three quarters of the descriptor limit, above those that
+/// programs use. Returns the descriptor unchanged for other users, and if there is no free number.
 #[must_use]
 pub fn inheritable(file: OwnedFd) -> OwnedFd {
     if !geteuid().is_root() {
         return file;
     }
-    let limit = getrlimit(Resource::Nofile).current.unwrap_or(HIGH);
-    let above = i32::try_from(limit.min(HIGH) / 4 * 3).unwrap_or(0);
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(MAX_LIMIT);
+    let above = i32::try_from(limit.min(MAX_LIMIT) / 4 * 3).unwrap_or(0);
     let Ok(inherited) = fcntl_dupfd_cloexec(&file, above) else {
         return file;
     };
@@ -49,9 +49,9 @@ pub fn inheritable(file: OwnedFd) -> OwnedFd {
 }
 
 impl<T: Atomics> Memory<T> {
-    /// Opens the memory file that a path of [`path_of`] names, for reading and writing. If its
-    /// process is another user's, opens the descriptor of the same number, which this process has
-    /// if it was [`inheritable`].
+    /// Opens the memory file at a path of [`path_of`], for reading and writing. If the kernel refuses,
+    /// as the other process is another user's, opens the descriptor of this process with the same
+    /// number, which it has inherited if it was [`inheritable`].
     ///
     /// # Errors
     /// Errors of [`Self::open`].

@@ -23,6 +23,7 @@ pub mod handed;
 mod latch;
 mod layout;
 mod memory;
+mod processes;
 mod publish;
 mod read;
 mod record;
@@ -32,8 +33,9 @@ mod text;
 pub mod trace;
 
 pub use memory::{Access, Atomics, Memory};
+pub use processes::{Found, processes, started, unreadable};
 pub use publish::{ConnectionRow, GroupRow, LinkRow, Publisher, StackRow};
-pub use read::{Counted, Found, Snapshot, View, processes, started, unreadable};
+pub use read::{Counted, Snapshot, View};
 pub use record::{
     Connection, GroupRecord, Label, LinkRecord, Name, Progress, Role, StackRecord, Technology,
     state,

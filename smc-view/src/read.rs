@@ -1,167 +1,24 @@
-//! The reading side.
+//! Reading what one process publishes, while it goes on.
+//!
+//! Rows are latches: one that changes while it is read is read again, and left out if it changes each
+//! time. Totals and rows are consistent by the counter `moves`, which is odd while a connection that
+//! ends is moved from its row to the totals: a connection is then counted exactly once.
 
-use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::counters::{Counters, FallbackCount, SIZES};
 use crate::latch::Latch;
-use crate::layout::{Layout, MAGIC, NAME};
+use crate::layout::{Layout, MAGIC};
 use crate::memory::{Access, Memory, Pages};
 use crate::record::{Connection, GroupRecord, LinkRecord, Progress, StackRecord, Technology};
 use crate::statistics::{Fallback, Side, Statistics, Traffic, key};
 
-/// Reads of the statistics while connections end, before they are taken as they are.
+/// Reads of rows and totals that change meanwhile. After that, totals are taken as they are, and rows
+/// are left out.
 const ATTEMPTS: usize = 8;
-
-/// Most memory files of a process that are opened to find its view.
-const CANDIDATES: usize = 64;
-
-/// A process that publishes.
-#[derive(Debug)]
-pub struct Found {
-    /// Its number here.
-    pub process: u32,
-    /// The name of its program, as the kernel has it.
-    pub program: String,
-    /// When it was started, in the kernel's ticks since the system was.
-    pub started: u64,
-    /// Its user.
-    pub user: u32,
-    /// What it publishes.
-    pub view: View,
-}
-
-/// The processes that publish and that this process may look into: those of its user, or all for
-/// root. In the order of their numbers, each found when it is asked for: hostile users have many
-/// processes.
-///
-/// # Errors
-/// `/proc` cannot be read.
-pub fn processes() -> io::Result<impl Iterator<Item = Found>> {
-    Ok(numbers()?.into_iter().filter_map(Found::at))
-}
-
-/// The processes that have a view, but none that can be read here: that of another version of the
-/// layout, most likely. Each with the name of its program, in the order of their numbers.
-///
-/// # Errors
-/// `/proc` cannot be read.
-pub fn unreadable() -> io::Result<impl Iterator<Item = (u32, String)>> {
-    let named = |process: u32| {
-        let root = PathBuf::from(format!("/proc/{process}"));
-        let opened = candidates(&root, NAME).ok()?.map(|path| View::open(&path));
-        let mut failures = opened.filter_map(Result::err);
-        failures.find(|error| error.kind() == io::ErrorKind::InvalidData)?;
-        if Found::at(process).is_some() {
-            return None;
-        }
-        Some((process, printable(&fs::read(root.join("comm")).ok()?)))
-    };
-    Ok(numbers()?.into_iter().filter_map(named))
-}
-
-/// The numbers of all processes, in their order.
-fn numbers() -> io::Result<Vec<u32>> {
-    let numbers = fs::read_dir("/proc")?.filter_map(|entry| {
-        let name = entry.ok()?.file_name();
-        name.to_str()?.parse::<u32>().ok()
-    });
-    let mut numbers: Vec<_> = numbers.collect();
-    numbers.sort_unstable();
-    Ok(numbers)
-}
-
-impl Found {
-    /// What a process publishes, if it does and this process may see it.
-    #[must_use]
-    pub fn at(process: u32) -> Option<Self> {
-        let Identity { root, own, user } = Identity::of(process).ok()?;
-        let is_own = |view: &View| view.process() == own && is_of(view.memory.owner(), user);
-        let view = views(&root).find(is_own)?;
-        let program = fs::read(root.join("comm")).ok()?;
-        Some(Self {
-            process,
-            program: printable(&program),
-            started: started(process)?,
-            user,
-            view,
-        })
-    }
-}
-
-/// Which process a number is.
-pub(crate) struct Identity {
-    /// Its directory below `/proc`.
-    pub(crate) root: PathBuf,
-    /// The number by which it goes itself, which is another one in a container.
-    pub(crate) own: u32,
-    /// Its user.
-    pub(crate) user: u32,
-}
-
-impl Identity {
-    pub(crate) fn of(process: u32) -> io::Result<Self> {
-        let root = PathBuf::from(format!("/proc/{process}"));
-        let status = fs::read(root.join("status"))?;
-        // The name of the program is in it, and may be any bytes.
-        let status = String::from_utf8_lossy(&status);
-        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
-        let own = field("NSpid:")
-            .and_then(|numbers| numbers.split_whitespace().last())
-            .and_then(|number| number.parse().ok())
-            .unwrap_or(process);
-        let user = field("Uid:").and_then(|users| users.split_whitespace().nth(1)?.parse().ok());
-        let user = user.ok_or(io::ErrorKind::InvalidData)?;
-        Ok(Self { root, own, user })
-    }
-}
-
-/// When a process was started, in the kernel's ticks since the system was; `None` if there is no
-/// such process.
-#[must_use]
-pub fn started(process: u32) -> Option<u64> {
-    let stat = fs::read(format!("/proc/{process}/stat")).ok()?;
-    // The name, in parentheses, may have any of these characters, too.
-    let rest = stat.rsplit(|byte| *byte == b')').next()?;
-    let field = rest.split(|byte| *byte == b' ').nth(20)?;
-    std::str::from_utf8(field).ok()?.parse().ok()
-}
-
-/// Whether a process of this user may have made a memory file of this owner: itself, or before it
-/// gave the rights of root up. A program that gained rights when it was executed has descriptors
-/// of whoever executed it.
-pub(crate) const fn is_of(owner: u32, user: u32) -> bool {
-    owner == user || owner == 0
-}
-
-/// The memory files of the right kind among the descriptors of a process, its own and those of
-/// the process that it was forked from.
-fn views(root: &Path) -> impl Iterator<Item = View> {
-    let candidates = candidates(root, NAME).into_iter().flatten();
-    candidates.filter_map(|path| View::open(&path).ok())
-}
-
-/// Descriptors of memory files of a name, the first ones alone: a hostile process has as many as
-/// it likes, and each takes time.
-pub(crate) fn candidates(
-    root: &Path,
-    name: &'static str,
-) -> io::Result<impl Iterator<Item = PathBuf>> {
-    let candidates = fs::read_dir(root.join("fd"))?.filter_map(move |entry| {
-        let path = entry.ok()?.path();
-        let target = fs::read_link(&path).ok()?;
-        let of = target.to_str()?.strip_prefix("/memfd:")?;
-        (of.strip_suffix(" (deleted)").unwrap_or(of) == name).then_some(path)
-    });
-    Ok(candidates.take(CANDIDATES))
-}
-
-fn printable(name: &[u8]) -> String {
-    crate::text::printable(name.trim_ascii_end())
-}
 
 /// What one process publishes, mapped for reading.
 #[derive(Debug)]
@@ -170,7 +27,7 @@ pub struct View {
     file: OwnedFd,
 }
 
-/// What a process published at about one moment.
+/// What a process published, read within a moment.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     /// Its stacks.
@@ -181,9 +38,10 @@ pub struct Snapshot {
     pub links: Vec<LinkRecord>,
     /// Its connections and listeners, with what they count.
     pub connections: Vec<(Connection, Counted)>,
-    /// What it counted since it began.
+    /// What it has counted since it began to publish.
     pub statistics: Statistics,
-    /// Rows that found no place since it began, and rows that changed whenever they were read.
+    /// Rows that are missing: for which there was no room, since the process began to publish, and which
+    /// changed each time they were read.
     pub hidden: u64,
 }
 
@@ -219,7 +77,7 @@ impl View {
         }
     }
 
-    /// The process that publishes, by the number that it has in its own namespace.
+    /// The ID of the process that publishes, in its own PID namespace.
     #[must_use]
     pub fn process(&self) -> u32 {
         self.memory.head.process.load(Ordering::Relaxed)
@@ -231,14 +89,14 @@ impl View {
         self.memory.head.began.load(Ordering::Relaxed)
     }
 
-    /// The sentence of a key.
+    /// The sentence that was published under a key, with control characters replaced.
     #[must_use]
     pub fn sentence(&self, key: u32) -> Option<String> {
         let pages = self.pages();
         let places = self.memory.sentences.iter();
         let mut places = places.filter(|place| pages.have(&self.memory, *place));
         let sentence = places.find_map(|place| place.read(key).filter(|_| key != 0))?;
-        (!sentence.is_empty()).then(|| printable(&sentence))
+        (!sentence.is_empty()).then(|| crate::text::printable(sentence.trim_ascii_end()))
     }
 
     /// Its stacks.
@@ -247,13 +105,14 @@ impl View {
         self.stacks_and_hidden(&self.pages()).0
     }
 
-    /// The pages that may be read: a hostile process would have others be made for it at the cost
-    /// of the reader.
+    /// The pages that the process has written. Others are not read: reading one would make it, at the
+    /// cost of the reader.
     fn pages(&self) -> Pages {
         Pages::of(&self.file).unwrap_or_default()
     }
 
-    /// The rows of one kind that were used.
+    /// The rows of one kind that are used. Adds those that changed each time they were read to
+    /// `hidden`.
     fn rows<'a, const WORDS: usize>(
         &'a self,
         pages: &'a Pages,
@@ -270,7 +129,12 @@ impl View {
         })
     }
 
-    /// Its stacks, and how many of their rows changed whenever they were read.
+    /// The owner of the memory file.
+    pub(crate) fn owner(&self) -> u32 {
+        self.memory.owner()
+    }
+
+    /// Its stacks, and the number of their rows that changed each time they were read.
     fn stacks_and_hidden(&self, pages: &Pages) -> (Vec<StackRecord>, u64) {
         let layout = &*self.memory;
         let mut hidden = 0;
@@ -279,13 +143,12 @@ impl View {
         (stacks.collect(), hidden)
     }
 
-    /// Reads everything. The process need not do anything for it, and is not kept from anything.
+    /// Reads everything. The process that publishes neither helps nor waits.
     #[must_use]
     pub fn read(&self) -> Snapshot {
         let layout = &*self.memory;
         let mut hidden = u64::from(layout.head.hidden.load(Ordering::Relaxed));
         let head = &layout.head;
-        // At least one attempt is made.
         let mut ended = Statistics::default();
         let mut connections = Vec::new();
         let mut missed = 0;
@@ -295,8 +158,8 @@ impl View {
             ended = totals(layout);
             pages = self.pages();
             (connections, missed) = self.connections(&pages);
-            let same = layout.totals.moves.load(Ordering::Acquire) == moves;
-            if same && moves & 1 == 0 {
+            let is_same = layout.totals.moves.load(Ordering::Acquire) == moves;
+            if is_same && moves & 1 == 0 {
                 break;
             }
         }
@@ -322,7 +185,7 @@ impl View {
         }
     }
 
-    /// The connections, and how many changed at each attempt.
+    /// The connections with their counters, and the number of those that changed each time.
     fn connections(&self, pages: &Pages) -> (Vec<(Connection, Counted)>, u64) {
         let used = self.memory.head.connections.load(Ordering::Acquire);
         let mut missed = 0;
@@ -333,7 +196,7 @@ impl View {
                 let Some(words) = slot.row.read() else { break };
                 let connection = Connection::decode(&words)?;
                 let counted = Counted::of(&slot.counters);
-                // They are of another one if the row was given to that meanwhile.
+                // The counters are another connection's if the row was reused meanwhile.
                 if slot.counters.serial.load(Ordering::Acquire) == connection.serial {
                     return Some((connection, counted));
                 }
@@ -353,6 +216,7 @@ impl Counted {
             .map(|sizes| sizes.into_iter().fold(0, u64::saturating_add))
     }
 
+    /// The counters as they are now.
     fn of(counters: &Counters) -> Self {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Self {
@@ -372,6 +236,7 @@ impl Counted {
         }
     }
 
+    /// Adds the counters of an open connection to those of connections that have ended.
     fn add_to(&self, connection: &Connection, statistics: &mut Statistics) {
         let technology = match connection.technology {
             Technology::SmcD => 0,
@@ -394,19 +259,19 @@ impl Counted {
             traffic.add(key::RECEIVED_COUNT, *received);
         }
         traffic.add(key::RECEIVE_USAGE, connection.receive_buffer.into());
-        // Over SMC-D the peer's buffer is written to.
+        // SMC-D has no send buffers: bytes are written to the peer's.
         if connection.technology == Technology::SmcR {
             traffic.add(key::SEND_USAGE, connection.send_buffer.into());
         }
     }
 }
 
-/// What was counted of connections that have ended, and what is counted once.
+/// The totals of connections that have ended, and what is not counted for each connection.
 fn totals(layout: &Layout) -> Statistics {
     let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let totals = &layout.totals;
     let [smc_d, smc_r] = &totals.technologies;
-    // Before the reasons: those of which the total is the last to be written are complete.
+    // Read before the reasons: the writer writes a reason before it adds to the total.
     let tcp = totals.tcp.each_ref().map(|at| at.load(Ordering::Acquire));
     let fallbacks = totals.fallbacks.iter().filter_map(|entry| {
         let (key, count) = (load(&entry.key), load(&entry.count));
@@ -428,41 +293,5 @@ fn totals(layout: &Layout) -> Statistics {
         handshake_errors: totals.handshake_errors.each_ref().map(load),
         messages: totals.messages.each_ref().map(load),
         link_moves: load(&totals.link_moves),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::fs;
-    use std::os::unix::fs::symlink;
-
-    use super::{CANDIDATES, NAME, candidates, printable};
-
-    #[test]
-    fn few_of_many_descriptors_are_opened() {
-        let root = std::env::temp_dir().join(format!("smc-view-many-{}", std::process::id()));
-        fs::create_dir_all(root.join("fd")).unwrap();
-        for number in 0..4 * CANDIDATES {
-            let target = match number % 2 {
-                0 => "/memfd:smc-view (deleted)",
-                _ => "/memfd:other (deleted)",
-            };
-            symlink(target, root.join("fd").join(number.to_string())).unwrap();
-        }
-        let opened = candidates(&root, NAME).unwrap().count();
-        fs::remove_dir_all(&root).unwrap();
-        assert_eq!(opened, CANDIDATES);
-    }
-
-    #[test]
-    fn names_move_no_cursor_of_a_terminal() {
-        assert_eq!(
-            printable(b"a\x1b[2J\nb\xff\x9b\n"),
-            "a?[2J?b\u{fffd}\u{fffd}"
-        );
-        assert_eq!(printable("\u{9b}é".as_bytes()), "?é");
-        // Nor turn the rest of the line around, or hide in it.
-        let turned = "a\u{202e}b\u{2066}c\u{200b}d\u{2028}e\u{feff}";
-        assert_eq!(printable(turned.as_bytes()), "a?b?c?d?e?");
     }
 }

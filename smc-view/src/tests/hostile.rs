@@ -107,10 +107,10 @@ fn a_view_that_another_user_made_does_not_count() {
     let owner = if own.is_root() { other } else { own };
     assert_eq!(memory().owner(), owner.as_raw());
     for (owner, user) in [(0, 0), (0, 33), (33, 33)] {
-        assert!(crate::read::is_of(owner, user));
+        assert!(crate::processes::is_of(owner, user));
     }
     for (owner, user) in [(33, 0), (33, 34), (54_321, 0)] {
-        assert!(!crate::read::is_of(owner, user));
+        assert!(!crate::processes::is_of(owner, user));
     }
 }
 

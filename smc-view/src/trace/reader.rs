@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use super::layout::{MAGIC, NAME, Ring, Rings, SLOTS};
 use super::note::Note;
 use crate::memory::{Access, Memory};
-use crate::read::{Identity, candidates, is_of};
+use crate::processes::{Identity, candidates, is_of};
 
 /// Notes that a reader did not get.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

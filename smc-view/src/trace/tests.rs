@@ -10,7 +10,7 @@ use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 
 use super::layout::{NAME, Rings, SLOTS};
 use super::*;
-use crate::read::Identity;
+use crate::processes::Identity;
 
 fn path_of(file: &OwnedFd) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
