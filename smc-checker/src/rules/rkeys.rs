@@ -1,6 +1,8 @@
-//! RTokens, and which side may write where.
+//! Rules of RTokens: how CONFIRM RKEY and DELETE RKEY announce and withdraw RMBs, and which side may
+//! write where.
 
 use smc_proto::wire::llc::RkeyFlags;
+use smc_proto::wire::types::RKey;
 
 use crate::rule::{Judgement, rules, wrong};
 use crate::state::link::Stage;
@@ -76,22 +78,11 @@ fn every_link(view: &LlcView<'_>) -> Judgement {
     let Message::ConfirmRkey(confirm) = view.message else {
         return Judgement::Fine;
     };
-    // With more links the rest follows in CONTINUATIONs.
+    // If there are more links, their RTokens follow in CONTINUATIONs.
     if confirm.reply || confirm.other_links > 2 {
         return Judgement::Fine;
     }
-    let changing = view.group.addition.is_some()
-        || view
-            .group
-            .links
-            .iter()
-            .any(|link| link.stage == Stage::Leaving)
-        || view
-            .group
-            .requests
-            .iter()
-            .any(|r| r.message.kind() == Kind::DeleteLink);
-    if !view.group.is_known() || changing {
+    if !view.group.is_known() || are_links_changing(view) {
         return Judgement::Unknown;
     }
     let missing = view.group.up().find(|(index, link)| {
@@ -114,8 +105,17 @@ fn every_link(view: &LlcView<'_>) -> Judgement {
     }
 }
 
-/// The keys of a request to forget RMBs.
-fn withdraws<'a>(view: &LlcView<'a>) -> &'a [smc_proto::wire::types::RKey] {
+/// Whether a link is being added or deleted: the sender may know of it before the capture shows that,
+/// or after.
+fn are_links_changing(view: &LlcView<'_>) -> bool {
+    let group = view.group;
+    let is_leaving = group.links.iter().any(|link| link.stage == Stage::Leaving);
+    let mut requests = group.requests.iter().map(|r| r.message.kind());
+    group.addition.is_some() || is_leaving || requests.any(|kind| kind == Kind::DeleteLink)
+}
+
+/// The keys that a request DELETE RKEY withdraws; none for other messages.
+fn withdrawn_keys<'a>(view: &LlcView<'a>) -> &'a [RKey] {
     match view.message {
         Message::DeleteRkey {
             reply: false,
@@ -127,7 +127,7 @@ fn withdraws<'a>(view: &LlcView<'a>) -> &'a [smc_proto::wire::types::RKey] {
 }
 
 fn known_keys(view: &LlcView<'_>) -> Judgement {
-    let keys = withdraws(view);
+    let keys = withdrawn_keys(view);
     if keys.is_empty() {
         return Judgement::Fine;
     }
@@ -147,7 +147,7 @@ fn known_keys(view: &LlcView<'_>) -> Judgement {
 }
 
 fn unused(view: &LlcView<'_>) -> Judgement {
-    for key in withdraws(view) {
+    for key in withdrawn_keys(view) {
         let rmb = view.group.rmb(view.from, view.index, *key);
         let mut users = rmb
             .into_iter()
@@ -242,7 +242,7 @@ fn packets(view: &WriteView<'_>) -> Judgement {
     )
 }
 
-/// Whether an answer refuses.
+/// Whether a reply to CONFIRM RKEY or DELETE RKEY refuses the request.
 pub(crate) fn is_refused(flags: RkeyFlags) -> bool {
     flags.contains(RkeyFlags::NEGATIVE)
 }

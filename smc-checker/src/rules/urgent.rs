@@ -1,9 +1,13 @@
-//! Urgent data.
+//! Rules of urgent data (RFC 7609, 4.7.5): a sender announces it by the flag *pending*, publishes it with
+//! *present*, and then writes nothing more until the peer has read it.
+//!
+//! `flow` is the direction of the message's sender, `back` that of its peer.
 
 use smc_proto::wire::cdc::ProducerFlags;
 
 use crate::deviation::ANNOUNCED_EARLY;
 use crate::rule::{Judgement, rules, wrong};
+use crate::state::ring::Ring;
 use crate::view::{CdcView, WriteView};
 
 rules! {
@@ -24,15 +28,18 @@ rules! {
         says "Behind urgent data nothing is written before the peer has read it.";
 }
 
-const BOTH: ProducerFlags = ProducerFlags::URGENT_PENDING.union(ProducerFlags::URGENT_PRESENT);
+/// The flags of a message that publishes urgent data.
+const PENDING_AND_PRESENT: ProducerFlags =
+    ProducerFlags::URGENT_PENDING.union(ProducerFlags::URGENT_PRESENT);
 
-fn present(flags: ProducerFlags) -> bool {
+/// Whether a message has the flag that urgent data is present.
+fn is_present(flags: ProducerFlags) -> bool {
     flags.contains(ProducerFlags::URGENT_PRESENT)
 }
 
 fn pending(view: &CdcView<'_>) -> Judgement {
     let flags = view.cdc.producer_flags;
-    if view.is_validation() || !present(flags) || flags.contains(BOTH) {
+    if view.is_validation() || !is_present(flags) || flags.contains(PENDING_AND_PRESENT) {
         return Judgement::Fine;
     }
     let (Some(flow), Some(into)) = (view.flow(), view.into) else {
@@ -41,7 +48,7 @@ fn pending(view: &CdcView<'_>) -> Judgement {
     if flow.lost {
         return Judgement::Unknown;
     }
-    // Behind a change of link bytes are published that the peer may have seen.
+    // After a change of link, bytes are published again that the peer may have seen.
     if flow.producer(into, view.cdc) <= flow.furthest.cast_signed() {
         return Judgement::Fine;
     }
@@ -56,10 +63,10 @@ fn published(view: &CdcView<'_>) -> Judgement {
         .last
         .map_or(ProducerFlags::empty(), |last| last.producer_flags);
     let last = flow.last.map(|last| last.producer);
-    if !present(view.cdc.producer_flags) || present(before) {
+    if !is_present(view.cdc.producer_flags) || is_present(before) {
         return Judgement::Fine;
     }
-    let start = view.into.map(crate::state::ring::Ring::start);
+    let start = view.into.map(Ring::start);
     if last.or(start) != Some(view.cdc.producer) {
         return Judgement::Fine;
     }
@@ -73,13 +80,13 @@ fn over(view: &CdcView<'_>) -> Judgement {
     let (Some(last), Some(urgent)) = (flow.last, flow.urgent) else {
         return Judgement::Fine;
     };
-    let flags = view.cdc.producer_flags & BOTH;
+    let flags = view.cdc.producer_flags & PENDING_AND_PRESENT;
     if flags.is_empty() || view.cdc.producer != last.producer {
         return Judgement::Fine;
     }
-    if present(flags) {
+    if is_present(flags) {
         // Where the flag is new, `published` decides.
-        return match present(last.producer_flags) {
+        return match is_present(last.producer_flags) {
             true => wrong!("the urgent flags stay without new data"),
             false => Judgement::Fine,
         };
@@ -113,8 +120,9 @@ fn held(view: &WriteView<'_>) -> Judgement {
     if flow.lost || back.lost || view.peer_unclear {
         return Judgement::Unknown;
     }
-    let again = flow.moved.is_some() || flow.link.is_some_and(|link| link != view.index);
-    if back.consumed >= urgent || again {
+    // After a change of link, bytes are written again that were written before the urgent data.
+    let repeats = flow.moved.is_some() || flow.link.is_some_and(|link| link != view.index);
+    if back.consumed >= urgent || repeats {
         return Judgement::Fine;
     }
     wrong!(

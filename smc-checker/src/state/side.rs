@@ -1,17 +1,22 @@
-//! The two sides of a link group.
+//! The two sides of a link group, and values that each side has.
 
 use core::fmt;
 
-/// The end that connected, or the one that accepted: equal for all connections of a group.
+/// A side of a link group. A peer has the same role in all connections of a group (RFC 7609, 2.2.3);
+/// connections with reversed roles use another group.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) enum Side {
+    /// The side that opens the TCP connections.
     Client,
+    /// The side that accepts them.
     Server,
 }
 
 impl Side {
+    /// Both sides, the client first.
     pub(crate) const BOTH: [Self; 2] = [Self::Client, Self::Server];
 
+    /// The peer of this side.
     pub(crate) const fn other(self) -> Self {
         match self {
             Self::Client => Self::Server,
@@ -20,6 +25,7 @@ impl Side {
     }
 }
 
+/// Its name within a sentence: `the client`.
 impl fmt::Display for Side {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -29,7 +35,7 @@ impl fmt::Display for Side {
     }
 }
 
-/// One of something for each side.
+/// One value for each side.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pair<T> {
     client: T,
@@ -37,6 +43,7 @@ pub(crate) struct Pair<T> {
 }
 
 impl<T> Pair<T> {
+    /// The value of a side.
     pub(crate) const fn of(&self, side: Side) -> &T {
         match side {
             Side::Client => &self.client,
@@ -44,6 +51,7 @@ impl<T> Pair<T> {
         }
     }
 
+    /// The value of a side, to be changed.
     pub(crate) const fn of_mut(&mut self, side: Side) -> &mut T {
         match side {
             Side::Client => &mut self.client,
