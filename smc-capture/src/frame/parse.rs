@@ -1,5 +1,8 @@
-//! Bytes to frames. Frames that are neither TCP nor RoCE, or too damaged to
-//! classify, are [`Frame::Other`].
+//! Parsing captured frames: link layer, VLAN tags, IP, then TCP or RoCE. A frame that is neither, or
+//! is too damaged to classify, is [`Frame::Other`].
+//!
+//! `missing` is the number of bytes of a packet that its header declares and the capture does not
+//! hold.
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -10,23 +13,32 @@ use super::{Frame, LinkType, RoceFrame, RoceVersion, TcpFlags, TcpSegment, addre
 use crate::roce::icrc::{NetworkHeader, invariant_crc};
 use crate::roce::{ROCE_V1_ETHERTYPE, ROCE_V2_PORT, RocePacket};
 
+/// EtherType of IPv4.
 const IPV4: u16 = 0x0800;
+/// EtherType of IPv6.
 const IPV6: u16 = 0x86dd;
+/// EtherTypes of VLAN tags: of customers, of service providers, and the older one of stacked tags.
+const VLAN_TAGS: [u16; 3] = [0x8100, 0x88a8, 0x9100];
+const IPV6_HEADER_LENGTH: usize = 40;
 const GRH_LENGTH: usize = 40;
+/// Next header of a GRH that is followed by a BTH.
+const NEXT_HEADER_BTH: u8 = 27;
 const UDP_LENGTH: usize = 8;
 const ICRC_LENGTH: usize = 4;
 
-/// Reads one captured frame.
+/// Parses one captured frame.
 #[must_use]
 pub fn parse_frame(link: LinkType, bytes: &[u8]) -> Frame<'_> {
     parse_link(link, bytes).unwrap_or(Frame::Other)
 }
 
+/// A 16-bit number in network byte order.
 fn u16_at(bytes: &[u8], offset: usize) -> Option<u16> {
     let pair = bytes.get(offset..)?.first_chunk::<2>()?;
     Some(u16::from_be_bytes(*pair))
 }
 
+/// Parses a frame from its link-layer header on.
 fn parse_link(link: LinkType, bytes: &[u8]) -> Option<Frame<'_>> {
     let (mut ethertype, mut rest) = match link {
         LinkType::Ethernet => (u16_at(bytes, 12)?, bytes.get(14..)?),
@@ -37,8 +49,7 @@ fn parse_link(link: LinkType, bytes: &[u8]) -> Option<Frame<'_>> {
             _ => (IPV6, bytes),
         },
     };
-    // VLAN tags: service and customer ones, and the old tag of stacked VLANs.
-    while matches!(ethertype, 0x8100 | 0x88a8 | 0x9100) {
+    while VLAN_TAGS.contains(&ethertype) {
         ethertype = u16_at(rest, 2)?;
         rest = rest.get(4..)?;
     }
@@ -49,17 +60,18 @@ fn parse_link(link: LinkType, bytes: &[u8]) -> Option<Frame<'_>> {
     }
 }
 
+/// Parses a packet of IPv4 or IPv6. Fragments are not reassembled.
 fn parse_ip(bytes: &[u8]) -> Option<Frame<'_>> {
     let (ip, _) = LaxIpSlice::from_slice(bytes).ok()?;
     let payload = ip.payload();
     if payload.fragmented {
         return None;
     }
-    // A length of 0 is left by adapters that segment after the capture point.
+    // Adapters that segment after the capture point leave a length of 0.
     let declared = match (ip.source_addr(), u16_at(bytes, 2)?, u16_at(bytes, 4)?) {
         (IpAddr::V4(_), 0, _) | (IpAddr::V6(_), _, 0) => bytes.len(),
         (IpAddr::V4(_), total, _) => usize::from(total),
-        (IpAddr::V6(_), _, length) => usize::from(length) + 40,
+        (IpAddr::V6(_), _, length) => usize::from(length) + IPV6_HEADER_LENGTH,
     };
     let header_length = payload.payload.as_ptr().addr() - bytes.as_ptr().addr();
     let header = bytes.get(..header_length)?;
@@ -72,6 +84,7 @@ fn parse_ip(bytes: &[u8]) -> Option<Frame<'_>> {
     }
 }
 
+/// Parses a TCP segment.
 fn parse_tcp(
     source: IpAddr,
     destination: IpAddr,
@@ -97,6 +110,7 @@ fn parse_tcp(
     }))
 }
 
+/// Parses a UDP datagram, if it is one of RoCE version 2.
 fn parse_roce_v2<'a>(
     source: IpAddr,
     destination: IpAddr,
@@ -119,10 +133,10 @@ fn parse_roce_v2<'a>(
     Some(roce(version, ends, network, transport, missing))
 }
 
+/// Parses a packet of RoCE version 1, which begins with a GRH.
 fn parse_roce_v1(bytes: &[u8]) -> Option<Frame<'_>> {
     let (grh, rest) = bytes.split_at_checked(GRH_LENGTH)?;
-    // Next header 27 is the BTH; 1 is raw, 59 none.
-    if *grh.get(6)? != 27 {
+    if *grh.get(6)? != NEXT_HEADER_BTH {
         return None;
     }
     let declared = usize::from(u16_at(grh, 4)?);
@@ -136,6 +150,7 @@ fn parse_roce_v1(bytes: &[u8]) -> Option<Frame<'_>> {
     Some(roce(RoceVersion::V1, ends, network, transport, missing))
 }
 
+/// A RoCE frame, from its BTH on.
 fn roce<'a>(
     version: RoceVersion,
     (source, destination): (Gid, Gid),
@@ -159,6 +174,7 @@ fn roce<'a>(
     }
 }
 
+/// Whether the invariant CRC at the end of a packet is right; `None` if the capture lacks part of it.
 fn crc_valid(network: NetworkHeader<'_>, transport: &[u8], missing: usize) -> Option<bool> {
     if missing > 0 {
         return None;

@@ -1,4 +1,4 @@
-//! TCP segments with the bookkeeping of sequence numbers.
+//! Writing the segments of TCP connections, with sequence numbers that the writer counts.
 
 use core::net::SocketAddr;
 use std::io::Write;
@@ -9,8 +9,8 @@ use super::CaptureWriter;
 use crate::CaptureError;
 use crate::frame::{EthernetPath, TcpFlags, TcpSegment, emit_tcp};
 
-/// Maximum segment size 1460 as on plain Ethernet, two no-operations to fill
-/// up four bytes, and the SMC option.
+/// TCP options: maximum segment size 1460, as on Ethernet; two no-operations as padding; and the
+/// experimental option 254 with the SMC-R magic number `E2D4 C3D9` (RFC 7609, 3.1).
 const SYN_OPTIONS: [u8; 12] = [2, 4, 0x05, 0xb4, 1, 1, 0xfe, 6, 0xe2, 0xd4, 0xc3, 0xd9];
 
 /// One end of a TCP connection.
@@ -33,7 +33,7 @@ pub struct TcpFlow {
     pub vlan: Option<u16>,
 }
 
-/// The sender.
+/// The direction of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Direction {
     /// The client, to the server.
@@ -42,7 +42,7 @@ pub enum Direction {
     ToClient,
 }
 
-/// Next sequence numbers of both ends.
+/// The next sequence number of each end.
 #[derive(Clone, Copy)]
 pub(super) struct FlowState {
     client: u32,
@@ -50,7 +50,7 @@ pub(super) struct FlowState {
 }
 
 impl FlowState {
-    /// Numbers that differ between connections and are the same in each run.
+    /// Initial sequence numbers: different for each pair of ports, and the same in each run.
     fn new(flow: &TcpFlow) -> Self {
         let ports =
             u32::from(flow.client.address.port()) << 16 | u32::from(flow.server.address.port());
@@ -60,7 +60,8 @@ impl FlowState {
         }
     }
 
-    fn pair(&mut self, direction: Direction) -> (&mut u32, u32) {
+    /// The sender's sequence number, to be advanced, and its acknowledgement number.
+    fn sequence_and_ack(&mut self, direction: Direction) -> (&mut u32, u32) {
         match direction {
             Direction::ToServer => (&mut self.client, self.server),
             Direction::ToClient => (&mut self.server, self.client),
@@ -203,13 +204,13 @@ impl<W: Write> CaptureWriter<W> {
             reset: true,
             ..TcpFlags::default()
         };
-        // The numbers are kept: the other end may still be sending.
+        // The sequence numbers are kept, as the other end may still be sending.
         self.segment(time, flow, direction, flags, &[], &[])
     }
 
-    /// A segment whose numbers the caller keeps, cut at the maximum segment
-    /// size; FIN and PSH go with the last part. For simulations that repeat
-    /// and lose segments.
+    /// A segment whose sequence numbers the caller counts, for simulations that
+    /// repeat and lose segments. A payload above the maximum segment size is
+    /// written as several segments, of which the last one has FIN and PSH.
     ///
     /// # Errors
     /// [`CaptureError::Io`], [`CaptureError::MixedFamilies`].
@@ -222,8 +223,8 @@ impl<W: Write> CaptureWriter<W> {
         let mut part = segment.clone();
         let mut rest = segment.payload;
         loop {
-            let (payload, behind) = rest.split_at(rest.len().min(self.maximum_segment));
-            rest = behind;
+            let payload;
+            (payload, rest) = rest.split_at(rest.len().min(self.maximum_segment));
             part.payload = payload;
             part.flags.fin = segment.flags.fin && rest.is_empty();
             part.flags.push = segment.flags.push && rest.is_empty();
@@ -236,6 +237,7 @@ impl<W: Write> CaptureWriter<W> {
         }
     }
 
+    /// Writes one segment, and advances the sender's sequence number.
     fn segment(
         &mut self,
         time: u64,
@@ -249,7 +251,7 @@ impl<W: Write> CaptureWriter<W> {
             .flows
             .entry(key(flow))
             .or_insert_with(|| FlowState::new(flow));
-        let (sequence, acknowledgement) = state.pair(direction);
+        let (sequence, acknowledgement) = state.sequence_and_ack(direction);
         let (from, to) = match direction {
             Direction::ToServer => (flow.client, flow.server),
             Direction::ToClient => (flow.server, flow.client),
@@ -270,13 +272,14 @@ impl<W: Write> CaptureWriter<W> {
             missing: 0,
         };
         let bytes = emit_tcp(path, &segment)?;
-        // A SYN and a FIN each take one number.
-        let taken = payload.len() + usize::from(flags.syn) + usize::from(flags.fin);
-        *sequence = sequence.wrapping_add(taken as u32);
+        // SYN and FIN take one sequence number each.
+        let length = payload.len() + usize::from(flags.syn) + usize::from(flags.fin);
+        *sequence = sequence.wrapping_add(length as u32);
         self.frame(time, &bytes)
     }
 }
 
+/// The key of a connection among those that the writer counts for.
 fn key(flow: &TcpFlow) -> (SocketAddr, SocketAddr) {
     (flow.client.address, flow.server.address)
 }
