@@ -1,36 +1,46 @@
-//! The standard input, of which the connections of a listener have a piece each.
+//! The terminal as the input of one connection after the other.
 //!
-//! A thread that waits for a terminal cannot be stopped: one thread does, for all connections, and
-//! what it reads goes to the one that is there then.
+//! ```text
+//!   stdin ──► reader thread ──► one chunk in memory ──► Input of the connection that is open
+//! ```
+//!
+//! A read of a terminal cannot be cancelled when its connection ends. So one thread reads for all
+//! connections, and what it reads goes to the connection that is open then. The thread reads the next
+//! chunk when the one before was taken.
 
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-/// What has been typed and was not taken.
+/// The terminal, shared by all connections of a listener.
 #[derive(Clone, Default)]
 pub(super) struct Keyboard(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
     typed: Mutex<Typed>,
+    /// Notified when bytes are read or taken, and when a connection ends.
     changed: Condvar,
 }
 
+/// What was read and not taken.
 #[derive(Default)]
 struct Typed {
-    read: bool,
+    /// Whether the reader thread was started.
+    has_reader: bool,
     bytes: Vec<u8>,
-    ended: bool,
+    /// Whether the standard input has ended or failed: no more bytes follow.
+    at_end: bool,
+    /// The error by which it failed, until a connection has reported it.
     error: Option<io::Error>,
 }
 
-/// The standard input of one connection, until that is over.
+/// The terminal as the input of one connection, which [`Self::end`] cuts off.
 #[derive(Clone)]
 pub(super) struct Input {
     keyboard: Keyboard,
-    over: Arc<AtomicBool>,
+    is_cut_off: Arc<AtomicBool>,
 }
 
 impl Shared {
@@ -38,17 +48,18 @@ impl Shared {
         self.typed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads all there is, a piece when the one before it was taken.
-    fn read(&self) {
-        let mut bytes = vec![0; 64 << 10];
+    /// Reads the standard input to its end, one chunk after the other was taken. Runs in the reader
+    /// thread.
+    fn read_to_end(&self) {
+        let mut chunk = vec![0; 64 << 10];
         loop {
-            let outcome = io::stdin().read(&mut bytes);
+            let outcome = io::stdin().read(&mut chunk);
             let mut typed = self.typed();
             match outcome {
-                Ok(len @ 1..) => typed.bytes.extend(bytes.iter().take(len)),
+                Ok(len @ 1..) => typed.bytes.extend(chunk.iter().take(len)),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 outcome => {
-                    typed.ended = true;
+                    typed.at_end = true;
                     typed.error = outcome.err();
                 }
             }
@@ -57,7 +68,7 @@ impl Shared {
                 let waited = self.changed.wait(typed);
                 typed = waited.unwrap_or_else(PoisonError::into_inner);
             }
-            if typed.ended {
+            if typed.at_end {
                 return;
             }
         }
@@ -65,34 +76,37 @@ impl Shared {
 }
 
 impl Keyboard {
-    /// The input of the next connection.
+    /// The input of the next connection. Starts the reader thread, if this is the first one.
     pub(super) fn input(&self) -> Input {
-        if !std::mem::replace(&mut self.0.typed().read, true) {
+        if !std::mem::replace(&mut self.0.typed().has_reader, true) {
             let shared = self.0.clone();
-            thread::spawn(move || shared.read());
+            thread::spawn(move || shared.read_to_end());
         }
         Input {
             keyboard: self.clone(),
-            over: Arc::default(),
+            is_cut_off: Arc::default(),
         }
     }
 }
 
 impl Input {
-    /// The connection has ended: what is typed from here on is for another one.
+    /// Ends the input, as its connection has ended: what is typed from now on is for the next one.
     pub(super) fn end(&self) {
+        // Under the lock, so that a thread that is about to wait does not miss it.
         let _typed = self.keyboard.0.typed();
-        self.over.store(true, Ordering::Relaxed);
+        self.is_cut_off.store(true, Ordering::Relaxed);
         self.keyboard.0.changed.notify_all();
     }
 }
 
+/// Waits for the terminal. Yields the end of the input once it is cut off or the standard input has
+/// ended.
 impl Read for Input {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let shared = &self.keyboard.0;
         let mut typed = shared.typed();
         loop {
-            if self.over.load(Ordering::Relaxed) {
+            if self.is_cut_off.load(Ordering::Relaxed) {
                 return Ok(0);
             }
             if !typed.bytes.is_empty() {
@@ -102,7 +116,7 @@ impl Read for Input {
                 shared.changed.notify_all();
                 return Ok(len);
             }
-            if typed.ended {
+            if typed.at_end {
                 return typed.error.take().map_or(Ok(0), Err);
             }
             let waited = shared.changed.wait(typed);
