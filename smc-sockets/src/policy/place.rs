@@ -73,8 +73,8 @@ impl Policy {
         for path in places {
             let policy = match reading::read(path) {
                 Ok(text) => Self::parse(&text).map_err(|error| error.of_file(path)),
-                Err(ReadError::Wrong(error)) => Err(PolicyError::unreadable(path, error)),
-                Err(ReadError::None(_)) => continue,
+                Err(ReadError::Invalid(error)) => Err(PolicyError::unreadable(path, error)),
+                Err(ReadError::Unreadable(_)) => continue,
             };
             return Ok(policy.unwrap_or_else(|error| Self::unusable(&error)));
         }

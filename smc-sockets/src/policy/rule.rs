@@ -1,4 +1,4 @@
-//! What keeps a connection on TCP.
+//! The rules of a policy that keep a connection on TCP.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -9,26 +9,27 @@ use super::{Subnet, Transport};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Rule {
-    /// The file that was found is wrong ([`Policy::warning`](super::Policy::warning)).
+    /// The policy file has a mistake, so that nothing is permitted
+    /// ([`Policy::warning`](super::Policy::warning)).
     Unusable,
-    /// Nothing is enabled.
+    /// `enabled` is false.
     Disabled,
-    /// No transport is.
+    /// `transports` is empty.
     NoTransport,
-    /// The listener's port is not one of those that may.
+    /// `listen-ports` does not have the listener's port.
     ListenPort(u16),
-    /// The server's port is not.
+    /// `connect-ports` does not have the server's port.
     ConnectPort(u16),
-    /// The peer is excluded, by this entry.
+    /// `exclude` has the peer, by this entry.
     Excluded(Subnet),
-    /// No entry permits the peer.
+    /// `permit` does not have the peer.
     NotPermitted(IpAddr),
-    /// The transport is not one of those that may be used.
+    /// `transports` does not have this transport.
     Transport(Transport),
 }
 
 impl Rule {
-    /// The key of the policy; empty for [`Self::Unusable`].
+    /// The key of the policy that has the rule; empty for [`Self::Unusable`].
     #[must_use]
     pub const fn key(&self) -> &'static str {
         match self {
@@ -42,7 +43,7 @@ impl Rule {
         }
     }
 
-    /// What to do about it.
+    /// What an operator can do about it.
     pub(crate) fn remedy(&self) -> String {
         match self {
             Self::Unusable => "Correct the policy file: `smcx why` names the line and the key \
@@ -56,7 +57,7 @@ impl Rule {
     }
 }
 
-/// The key, and what about it.
+/// The key and the part of its value that keeps the connection on TCP.
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,4 +1,5 @@
-//! The values of a policy's keys: how they are written, and what is no such value.
+//! Parsing the values of a policy's keys. Each function is the `deserialize_with` of one key, and its
+//! errors say how the value is written.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -9,19 +10,20 @@ use smc_transport_verbs::pnet::{Attached, PnetId, PnetTable};
 
 use super::{MAX_PAIRING_GRACE, MAX_UEIDS, PortRange, Subnet, Transport, size};
 
-/// Most servers that may be remembered.
-const MOST_SERVERS: usize = 65_536;
+/// Most servers of the denylist.
+const MAX_SERVERS: usize = 65_536;
 
+/// The number of servers that are remembered in the denylist.
 pub(super) fn servers<'de, D: Deserializer<'de>>(from: D) -> Result<usize, D::Error> {
     match usize::deserialize(from)? {
-        most @ ..=MOST_SERVERS => Ok(most),
+        most @ ..=MAX_SERVERS => Ok(most),
         _ => Err(de::Error::custom(format_args!(
-            "at most {MOST_SERVERS} can be remembered"
+            "at most {MAX_SERVERS} can be remembered"
         ))),
     }
 }
 
-/// A value with words of its own for what is wrong.
+/// A value that is written as text, whose parser has its own messages.
 struct Text<T>(T);
 
 impl<'de, T: FromStr<Err = String>> Deserialize<'de> for Text<T> {
@@ -31,6 +33,7 @@ impl<'de, T: FromStr<Err = String>> Deserialize<'de> for Text<T> {
     }
 }
 
+/// Subnets, as `"10.0.0.0/8"`.
 pub(super) fn subnets<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Subnet>, D::Error> {
     let all = Vec::<Text<Subnet>>::deserialize(from)?;
     Ok(all.into_iter().map(|of| of.0).collect())
@@ -47,6 +50,7 @@ enum Port {
     Range(Text<PortRange>),
 }
 
+/// Ports, as `5000` or `"5000-5099"`.
 pub(super) fn ports<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<PortRange>, D::Error> {
     let all = Vec::<Port>::deserialize(from)?;
     let range = |of| match of {
@@ -63,6 +67,7 @@ enum Memory {
     Text(String),
 }
 
+/// An amount of memory, in bytes or as `"64 MiB"`.
 pub(super) fn memory<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
     match Memory::deserialize(from)? {
         Memory::Octets(octets) => Ok(Some(octets)),
@@ -77,6 +82,7 @@ enum Grace {
     Text(String),
 }
 
+/// A time, in milliseconds or as `"20 ms"`.
 pub(super) fn grace<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
     let wrong = |text: &str| {
         de::Error::custom(format_args!("\"{text}\" is no time; write it as \"20 ms\""))
@@ -110,6 +116,7 @@ impl<'de> Deserialize<'de> for Ueid {
     }
 }
 
+/// User EIDs.
 pub(super) fn ueids<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Eid>, D::Error> {
     let all = Vec::<Ueid>::deserialize(from)?;
     if all.len() > MAX_UEIDS {
@@ -119,6 +126,7 @@ pub(super) fn ueids<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Eid>, D::E
     Ok(all.into_iter().map(|of| of.0).collect())
 }
 
+/// The system EID.
 pub(super) fn system_eid<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Eid>, D::Error> {
     let text = String::deserialize(from)?;
     let eid = text.as_bytes().try_into().ok().map(Eid);
@@ -130,6 +138,7 @@ pub(super) fn system_eid<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Ei
     }
 }
 
+/// Transports, each once.
 pub(super) fn transports<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Transport>, D::Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "kebab-case")]
@@ -160,7 +169,7 @@ struct PnetText {
     port: Option<u8>,
 }
 
-/// An entry as the tool `smc_pnet` takes it.
+/// An entry of the PNET table, as the tool `smc_pnet` takes it.
 #[derive(Deserialize)]
 #[serde(try_from = "PnetText")]
 struct PnetEntry(PnetId, Attached);
@@ -175,13 +184,14 @@ impl TryFrom<PnetText> for PnetEntry {
             (None, Some(name), port) => Attached::Port(name, port.unwrap_or(1)),
             _ => return Err("an entry has an interface, or a device with a port".to_owned()),
         };
-        // Alone it fits if it has the right form.
+        // Its form is checked by adding it to an empty table.
         let added = PnetTable::default().add(id, what.clone());
         added.map_err(|error| error.to_string())?;
         Ok(Self(id, what))
     }
 }
 
+/// The PNET table.
 pub(super) fn pnet<'de, D: Deserializer<'de>>(from: D) -> Result<PnetTable, D::Error> {
     let mut table = PnetTable::default();
     for PnetEntry(id, what) in Vec::deserialize(from)? {
