@@ -11,12 +11,15 @@ use crate::shard::{BoundRnics, Verbs};
 
 /// RNICs that a [`Stack`](crate::Stack) uses besides shared memory.
 ///
-/// A stack made without any has those of [`Self::of_host`], if this crate has the feature
+/// A stack that is made without any uses those of [`Self::of_host`], if this crate has the feature
 /// `rdma` and the host has any.
 pub struct Rnics {
     pub(crate) verbs: Box<dyn Verbs>,
+    /// Whether every peer is taken to speak SMC.
     pub(crate) assumes_smc: bool,
+    /// Whether shared memory is not used.
     pub(crate) alone: bool,
+    /// Whether SMC-R is offered in version 1 only.
     pub(crate) in_version_1: bool,
 }
 
@@ -24,7 +27,7 @@ impl Rnics {
     /// All RoCE devices of this host, without a table of physical networks.
     ///
     /// # Errors
-    /// There are none, or one cannot be used: the sentence says what to do.
+    /// The host has none, or one cannot be used. The message says what to do.
     pub fn of_host() -> io::Result<Self> {
         Self::of_host_with(PnetTable::default())
     }
@@ -48,7 +51,7 @@ impl Rnics {
         Self::new(devices, Surroundings::new(Network::read()?, pnet))
     }
 
-    /// There are none: this crate was built without them.
+    /// Fails: this crate was built without the feature `rdma`.
     ///
     /// # Errors
     /// Always.
@@ -58,11 +61,11 @@ impl Rnics {
         Err(io::Error::new(io::ErrorKind::Unsupported, why))
     }
 
-    /// These RNICs, up to 15, with their ports as they are now, on a host that is
-    /// surrounded by this.
+    /// These RNICs, 15 at most, with their ports as they are now. `surroundings` are the networks and
+    /// the routes of the host.
     ///
     /// # Errors
-    /// The operating system's, or an RNIC's that does not report its ports.
+    /// Errors of the operating system, and of an RNIC that does not report its ports.
     pub fn new<R: Rnic>(rnics: Vec<R>, surroundings: Surroundings) -> io::Result<Self> {
         Ok(Self {
             verbs: Box::new(BoundRnics::new(rnics, surroundings)?),
@@ -72,23 +75,23 @@ impl Rnics {
         })
     }
 
-    /// Takes every peer to speak SMC, without SMC's TCP option: only where both ends are
-    /// sure to do the same, as those of one laboratory. Other servers read a Proposal that
-    /// is not for them; other clients are reset, or wait for what the server says first.
+    /// Takes every peer to speak SMC, without SMC's TCP option. Only for networks in which both ends do
+    /// so, as in a laboratory: any other server reads a Proposal as its client's data, and any other
+    /// client is reset, or waits for bytes of a server that waits for CLC.
     #[must_use]
     pub fn assuming_smc(mut self) -> Self {
         self.assumes_smc = true;
         self
     }
 
-    /// Shared memory is not used, not even with processes of this host.
+    /// Uses RNICs alone: no shared memory, not even with processes of this host.
     #[must_use]
     pub fn alone(mut self) -> Self {
         self.alone = true;
         self
     }
 
-    /// SMC-R is spoken in version 1 only, as by hosts that know no other.
+    /// Offers SMC-R in version 1 only, as hosts do that have no other.
     #[must_use]
     pub fn in_version_1(mut self) -> Self {
         self.in_version_1 = true;

@@ -3,7 +3,7 @@
 mod opening;
 mod urgent;
 
-pub(crate) use urgent::Met;
+pub(crate) use urgent::NextRead;
 
 use std::collections::VecDeque;
 use std::io;
@@ -48,8 +48,8 @@ pub(crate) struct Socket {
     marked: AtomicBool,
     /// Bytes that must have come over TCP before anybody is woken by them.
     low_water: AtomicUsize,
-    /// The peer has said something of CLC.
-    heard_clc: AtomicBool,
+    /// Whether the peer has sent a CLC message.
+    received_clc: AtomicBool,
     /// Its handle at the endpoint, which may have forgotten it.
     conn: OnceLock<ConnId>,
     /// RNICs carry it.
@@ -131,7 +131,7 @@ impl Socket {
             opening: SharedOpening::new(),
             marked: AtomicBool::new(false),
             low_water: AtomicUsize::new(1),
-            heard_clc: AtomicBool::new(false),
+            received_clc: AtomicBool::new(false),
             conn: OnceLock::new(),
             rdma: AtomicBool::new(false),
             eventfd_of_decision: OnceLock::new(),
@@ -234,13 +234,13 @@ impl Socket {
     }
 
     /// The peer says something of CLC.
-    pub(crate) fn hears_clc(&self) {
-        self.heard_clc.store(true, Ordering::Relaxed);
+    pub(crate) fn note_clc(&self) {
+        self.received_clc.store(true, Ordering::Relaxed);
     }
 
     /// Whether it ever has.
-    pub(crate) fn has_heard_clc(&self) -> bool {
-        self.heard_clc.load(Ordering::Relaxed)
+    pub(crate) fn has_received_clc(&self) -> bool {
+        self.received_clc.load(Ordering::Relaxed)
     }
 
     /// Whether to wait a while before the peer's memory is polled again.

@@ -1,7 +1,8 @@
-//! Connections of which it is not decided yet what carries them, by where they come from.
+//! Accepted connections for which SMC or TCP is not chosen yet, counted by source.
 //!
-//! They are bounded in number, and a source that has many of them loses its oldest to
-//! newcomers, so that one source alone shuts no other out: not by silence, and not by numbers.
+//! Their number is bounded. When the bound is reached, the source with the most connections loses
+//! its oldest one to a new connection, so that no source can shut others out, neither by silence nor
+//! by many connections.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
@@ -13,20 +14,20 @@ use smc_transport_ism::shared::pairing::MAX_CALLERS;
 
 use crate::shard::Shard;
 
-/// Age of the oldest connection of a source before a newcomer of the same source takes its
-/// place. Until then the newcomer waits: a crowd of clients needs a moment to propose.
-const YOUNG: Duration = Duration::from_millis(100);
+/// Age from which a connection may be evicted for another one of the same source, or of one that has
+/// as many. Until then the new one waits: many clients at once need a moment to propose.
+const MIN_AGE: Duration = Duration::from_millis(100);
 
-/// How long a connection that the engine negotiates is left alone: it can only be reset.
-const NEGOTIATING: Duration = Duration::from_secs(1);
+/// Time from which a connection that the engine negotiates may be evicted, which resets it.
+const MAX_NEGOTIATION: Duration = Duration::from_secs(1);
 
 /// Where a connection comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Source {
     /// A process of this user, on this host.
     User(u32),
-    /// A host by its IPv4 address, or a subnet by the first 64 bits of an IPv6 address: a host
-    /// has all of these.
+    /// A host by its IPv4 address, or a subnet by the first 64 bits of an IPv6 address: one host may
+    /// have all addresses of it.
     Network(IpAddr),
 }
 
@@ -43,43 +44,47 @@ impl Source {
     }
 }
 
-/// What becomes of a newcomer.
+/// Whether a new connection is admitted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Admission {
-    /// The connection has this number.
+    /// It is, with this number.
     Admitted(u64),
-    /// When this one is no more, it can be asked for again.
+    /// It may be, once the connection with this number is removed.
     Evict(u64),
-    /// Time to ask for it again, or when another one is decided.
+    /// It may be at this time, or when another connection is decided.
     Wait(Instant),
 }
 
 /// The undecided connections of a stack.
 #[derive(Debug)]
 pub(crate) struct Undecided {
+    /// Most at a time.
     most: usize,
+    /// Number of the last one that was admitted.
     last: u64,
     /// By number, hence by age.
     all: BTreeMap<u64, Entry>,
+    /// Number of connections of each source.
     sources: HashMap<Source, usize>,
-    /// A newcomer waits.
-    awaited: bool,
+    /// Whether a new connection waits until one is removed.
+    has_waiting: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     source: Source,
+    /// When it was admitted, or the engine began to negotiate.
     since: Instant,
-    /// The engine negotiates.
+    /// Its connection at the engine, once that negotiates.
     conn: Option<ConnId>,
 }
 
 impl Entry {
-    /// When it may be evicted.
-    fn due(&self, young: Duration) -> Instant {
+    /// When it may be evicted, if connections may be from this age on.
+    fn evictable_at(&self, min_age: Duration) -> Instant {
         match self.conn {
-            Some(_) => self.since + NEGOTIATING,
-            None => self.since + young,
+            Some(_) => self.since + MAX_NEGOTIATION,
+            None => self.since + min_age,
         }
     }
 }
@@ -91,7 +96,7 @@ impl Undecided {
             last: 0,
             all: BTreeMap::new(),
             sources: HashMap::new(),
-            awaited: false,
+            has_waiting: false,
         }
     }
 
@@ -100,7 +105,8 @@ impl Undecided {
         self.most
     }
 
-    /// Takes a newcomer in, if there is room or can be made.
+    /// Admits a new connection, if there is room. Otherwise names the connection to evict, if there is
+    /// one: the oldest of the source with the most connections.
     //= SHM-062
     pub(crate) fn admit(&mut self, source: Source, now: Instant) -> Admission {
         if self.all.len() < self.most {
@@ -116,31 +122,31 @@ impl Undecided {
         }
         let own = self.sources.get(&source).copied().unwrap_or(0);
         let largest = self.sources.values().copied().max().unwrap_or(0);
-        // One of a smaller source waits for nothing but what only a reset could end.
-        let young = match own < largest {
+        // One of a smaller source waits only for connections that the engine negotiates.
+        let min_age = match own < largest {
             true => Duration::ZERO,
-            false => YOUNG,
+            false => MIN_AGE,
         };
         let of_largest = |entry: &Entry| match own == largest {
             true => entry.source == source,
             false => self.sources.get(&entry.source) == Some(&largest),
         };
-        let mut wait = now + YOUNG;
+        let mut wait = now + MIN_AGE;
         for (number, entry) in &self.all {
             if !of_largest(entry) {
                 continue;
             }
-            let due = entry.due(young);
-            if due <= now {
+            let evictable_at = entry.evictable_at(min_age);
+            if evictable_at <= now {
                 return Admission::Evict(*number);
             }
-            wait = wait.min(due);
+            wait = wait.min(evictable_at);
         }
-        self.awaited = true;
+        self.has_waiting = true;
         Admission::Wait(wait)
     }
 
-    /// The engine negotiates this one from now on.
+    /// Notes that the engine negotiates a connection from now on.
     fn negotiates(&mut self, number: u64, conn: ConnId, now: Instant) {
         if let Some(entry) = self.all.get_mut(&number) {
             entry.conn = Some(conn);
@@ -148,12 +154,12 @@ impl Undecided {
         }
     }
 
-    /// The connection by which the engine knows this one, if it negotiates.
+    /// The connection at the engine, if that negotiates.
     pub(crate) fn conn(&self, number: u64) -> Option<ConnId> {
         self.all.get(&number)?.conn
     }
 
-    /// Removes a connection that is decided or gone; whether a newcomer waits for that.
+    /// Removes a connection that is decided or closed; whether a new one waits for that.
     pub(crate) fn remove(&mut self, number: u64) -> bool {
         let Some(entry) = self.all.remove(&number) else {
             return false;
@@ -164,18 +170,18 @@ impl Undecided {
                 self.sources.remove(&entry.source);
             }
         }
-        std::mem::take(&mut self.awaited)
+        std::mem::take(&mut self.has_waiting)
     }
 }
 
-/// The place of an undecided connection, until it is given back.
+/// The place of an undecided connection. Dropping it gives the place back.
 pub(crate) struct Ticket {
     shard: Arc<Shard>,
     number: u64,
 }
 
 impl Ticket {
-    /// The engine negotiates from now on.
+    /// Notes that the engine negotiates from now on.
     pub(crate) fn negotiates(&self, conn: ConnId) {
         self.shard
             .undecided()
@@ -205,8 +211,8 @@ impl Shard {
     }
 }
 
-/// Undecided connections for a process that may have so many descriptors: with the one of its
-/// pairing, each has up to two, and half is for others.
+/// Most undecided connections for a process with this limit of descriptors: each has up to two, its own
+/// and one for pairing, and half of the limit is left to the program.
 pub(crate) fn most_undecided(descriptors: Option<u64>) -> usize {
     let quarter = descriptors.unwrap_or(u64::MAX) / 4;
     usize::try_from(quarter)
@@ -214,14 +220,14 @@ pub(crate) fn most_undecided(descriptors: Option<u64>) -> usize {
         .clamp(64, 1024)
 }
 
-/// Declined connections that are drained after their streams were dropped, for a process that
-/// may have so many descriptors: each costs one.
+/// Most declined connections that are drained after their streams were dropped, for a process with this
+/// limit of descriptors: each has one.
 pub(crate) fn most_draining(descriptors: Option<u64>) -> usize {
     most_undecided(descriptors) / 4
 }
 
-/// Calls, before their connections are accepted, for a process that may have so many
-/// descriptors: each costs one.
+/// Most calls whose connections are not accepted yet, for a process with this limit of descriptors:
+/// each has one.
 pub(crate) fn most_callers(descriptors: Option<u64>) -> usize {
     most_undecided(descriptors).min(MAX_CALLERS)
 }
@@ -287,20 +293,26 @@ mod tests {
         let mut undecided = Undecided::new(2);
         let begin = Instant::now();
         let first = admitted(&mut undecided, ONE, begin);
-        admitted(&mut undecided, ONE, begin + YOUNG / 2);
-        let wait = Admission::Wait(begin + YOUNG);
-        assert_eq!(undecided.admit(ONE, begin + YOUNG / 2), wait);
-        assert_eq!(undecided.admit(ONE, begin + YOUNG), Admission::Evict(first));
+        admitted(&mut undecided, ONE, begin + MIN_AGE / 2);
+        let wait = Admission::Wait(begin + MIN_AGE);
+        assert_eq!(undecided.admit(ONE, begin + MIN_AGE / 2), wait);
+        assert_eq!(
+            undecided.admit(ONE, begin + MIN_AGE),
+            Admission::Evict(first)
+        );
         // The newcomer that waits is woken once.
         assert!(undecided.remove(first));
         assert!(!undecided.remove(first));
-        admitted(&mut undecided, ONE, begin + YOUNG);
+        admitted(&mut undecided, ONE, begin + MIN_AGE);
         // Of two that are as large, the own one loses.
         let mut undecided = Undecided::new(2);
         admitted(&mut undecided, ONE, begin);
         let two = admitted(&mut undecided, TWO, begin);
-        assert_eq!(undecided.admit(TWO, begin), Admission::Wait(begin + YOUNG));
-        assert_eq!(undecided.admit(TWO, begin + YOUNG), Admission::Evict(two));
+        assert_eq!(
+            undecided.admit(TWO, begin),
+            Admission::Wait(begin + MIN_AGE)
+        );
+        assert_eq!(undecided.admit(TWO, begin + MIN_AGE), Admission::Evict(two));
     }
 
     #[test]
@@ -316,7 +328,7 @@ mod tests {
         assert_eq!(undecided.admit(TWO, begin), Admission::Evict(second));
         undecided.negotiates(second, conn, begin);
         assert!(matches!(undecided.admit(TWO, begin), Admission::Wait(_)));
-        let late = begin + NEGOTIATING;
+        let late = begin + MAX_NEGOTIATION;
         assert_eq!(undecided.admit(TWO, late), Admission::Evict(first));
     }
 

@@ -59,10 +59,11 @@ pub(super) struct Waiting {
 
 /// What is to be done for a connection that was announced.
 enum Action {
-    /// None: SMC or TCP is chosen.
+    /// Finish the attempt: SMC or TCP is chosen.
     Finish(Carrier),
-    /// Fail: the engine has reset the connection.
+    /// Report that the engine has reset the connection.
     Fail(CloseReason),
+    /// Wait until this time, or until something arrives.
     Wait(Instant),
     /// Check whether TCP has connected.
     CheckTcp,
@@ -418,7 +419,7 @@ fn into_socket(tcp: Arc<TcpStream>, held: Arc<Socket>) -> io::Result<OwnedFd> {
     Ok(tcp.into())
 }
 
-/// What a connection begins with.
+/// The place and the TCP socket of a connection that begins.
 type Beginning = (Option<Place>, OwnedFd);
 
 /// Announces a connection to a server that is known at its address. If that fails, returns the place

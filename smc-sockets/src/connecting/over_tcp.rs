@@ -65,7 +65,7 @@ impl Attempt {
     /// Whether the server took the Proposal for something else: it had sent the TCP option back, and
     /// no CLC message since.
     pub(super) fn has_misread_proposal(&self, socket: &Socket) -> bool {
-        self.discovery == Some(Discovery::Option) && !socket.has_heard_clc()
+        self.discovery == Some(Discovery::Option) && !socket.has_received_clc()
     }
 
     /// Connects once more, without the TCP option and CLC. The application has not sent anything.

@@ -1,5 +1,7 @@
-//! Octets of TCP before it is decided what carries a connection, and events of TCP
-//! after that.
+//! CLC messages over TCP, and events of TCP.
+//!
+//! Bytes are peeked at until the engine says how many are CLC: the next one is the application's if
+//! the connection falls back.
 
 use std::os::fd::AsFd;
 
@@ -17,10 +19,7 @@ use super::timer::polled_now;
 use crate::socket::Socket;
 
 impl State {
-    /// Shows the engine what has come over a connection's TCP.
-    ///
-    /// Octets are only looked at until the engine says how many are CLC: the next one
-    /// is the application's if the connection falls back.
+    /// Passes CLC messages that have come over a connection's TCP on to the engine, and the end of TCP.
     pub(crate) fn peek_tcp(&mut self, conn: ConnId, now: Instant) {
         let mut ended = None;
         while let Some(entry) = self.entry(conn) {
@@ -34,15 +33,15 @@ impl State {
                 Err(_) => return self.engine.handle_tcp(now, conn, TcpEvent::PeerReset),
             };
             if is_answer(shown) {
-                // However it goes on: it is no word of another protocol.
-                socket.hears_clc();
+                // Whatever follows, the server speaks CLC.
+                socket.note_clc();
             }
             match self.engine.handle_clc(now, conn, shown) {
                 Ok(ClcProgress::NeedMore { total }) => {
                     if let Some(end) = ended {
                         return self.engine.handle_tcp(now, conn, end);
                     }
-                    // No thread is woken by each byte of a peer that takes its time.
+                    // So that not each byte of a slow peer wakes a thread.
                     socket.set_low_water(total);
                     ended = has_ended(&*socket);
                     if ended.is_none() {
@@ -61,15 +60,15 @@ impl State {
         }
     }
 
-    /// Removes the connections from the list of those that negotiate over TCP which do so no more.
+    /// Removes connections that are decided from the list of those that negotiate over TCP.
     pub(super) fn forget_decided(&mut self) {
         let mut negotiating = std::mem::take(&mut self.negotiating);
         negotiating.retain(|conn| self.entry(*conn).is_some_and(|at| at.arrival.is_some()));
         self.negotiating = negotiating;
     }
 
-    /// Receives the CLC messages that a peer has sent over TCP so far, for connections that are
-    /// not decided: those that its program made first are then decided first.
+    /// Receives the CLC messages that a peer has sent over TCP so far, for connections that are not
+    /// decided. So connections that its program has made earlier are decided earlier.
     //= SHM-069
     pub(super) fn receive_clc_of(&mut self, peer: Peer, now: Instant) {
         if self.negotiating.is_empty() {
@@ -84,8 +83,8 @@ impl State {
     }
 }
 
-/// Whether octets of a server begin as its CLC messages do. A Proposal is what a server
-/// sends that echoes.
+/// Whether bytes of a server begin as a CLC message of a server does. A Proposal is none: it is sent
+/// by a server that echoes.
 fn is_answer(octets: &[u8]) -> bool {
     let Some((eye_catcher, [kind, ..])) = octets.split_first_chunk() else {
         return false;
@@ -93,19 +92,19 @@ fn is_answer(octets: &[u8]) -> bool {
     matches!(*eye_catcher, EYE_CATCHER | EYE_CATCHER_SMCD) && *kind != ClcKind::Proposal as u8
 }
 
-/// Octets that have come over TCP; they stay there.
+/// Copies bytes that have come over TCP, and leaves them there.
 pub(crate) fn peek(socket: impl AsFd, into: &mut [u8]) -> Result<usize, Errno> {
     let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
     rustix::net::recv(socket, into, flags).map(|(len, _)| len)
 }
 
-/// How TCP has ended behind what has come over it, if it has.
+/// How TCP has ended, after the bytes that have come over it, if it has.
 pub(crate) fn has_ended(socket: impl AsFd) -> Option<TcpEvent> {
     polled_now(socket, PollFlags::RDHUP).ok().and_then(end_in)
 }
 
-/// How the kernel reports the end of TCP: bytes that came before a reset are still there to
-/// be peeked at, and only this distinguishes it from a graceful end.
+/// The end of TCP in events of its socket. Bytes that came before a reset can still be peeked at: only
+/// the events distinguish it from a FIN.
 pub(crate) fn end_in(ready: PollFlags) -> Option<TcpEvent> {
     if ready.contains(PollFlags::ERR) {
         return Some(TcpEvent::PeerReset);
@@ -114,7 +113,7 @@ pub(crate) fn end_in(ready: PollFlags) -> Option<TcpEvent> {
     ready.intersects(ends).then_some(TcpEvent::PeerFin)
 }
 
-/// Takes octets away that were looked at.
+/// Removes bytes that were peeked at.
 pub(crate) fn discard(socket: &Socket, mut len: usize) {
     let mut octets = [0; MAX_LENGTH];
     while len > 0 {

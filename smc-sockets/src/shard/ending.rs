@@ -8,7 +8,7 @@ use smc_proto::time::Instant;
 
 use super::data::read_left;
 use super::{Shard, State};
-use crate::socket::{Met, Socket};
+use crate::socket::{NextRead, Socket};
 
 impl State {
     /// Copies what is next to be read, which stays; `None` if that is nothing yet.
@@ -18,14 +18,14 @@ impl State {
         into: &mut [u8],
         now: Instant,
     ) -> Option<io::Result<usize>> {
-        let most = match socket.next_of_mark() {
-            Met::Urgent(octet) => {
+        let most = match socket.next_read() {
+            NextRead::Urgent(octet) => {
                 if let Some(first) = into.first_mut() {
                     *first = octet;
                 }
                 return Some(Ok(1));
             }
-            Met::Octets(most) => most.min(into.len()),
+            NextRead::Bytes(most) => most.min(into.len()),
         };
         let into = into.get_mut(..most).unwrap_or_default();
         let conn = socket.conn();

@@ -12,7 +12,7 @@ use smc_view::Extra;
 
 use super::data::gone;
 use super::{Shard, State};
-use crate::socket::{Met, Socket};
+use crate::socket::{NextRead, Socket};
 
 impl State {
     /// The engine has an urgent octet: it is kept with the socket, and stepped over.
@@ -44,15 +44,15 @@ impl State {
         into: &mut [u8],
         now: Instant,
     ) -> Option<io::Result<usize>> {
-        let most = match socket.next_of_mark() {
-            Met::Urgent(octet) => {
+        let most = match socket.next_read() {
+            NextRead::Urgent(octet) => {
                 if let Some(first) = into.first_mut() {
                     *first = octet;
                 }
                 socket.pass(1);
                 return Some(Ok(1));
             }
-            Met::Octets(most) => most.min(into.len()),
+            NextRead::Bytes(most) => most.min(into.len()),
         };
         let into = into.get_mut(..most).unwrap_or_default();
         let outcome = self.read_on(shard, socket, into, now);

@@ -30,10 +30,10 @@ struct Mark {
     octet: Option<u8>,
 }
 
-/// What a read meets.
-pub(crate) enum Met {
-    /// Nothing that concerns it, or the mark after so many bytes.
-    Octets(usize),
+/// What the next read may take.
+pub(crate) enum NextRead {
+    /// So many bytes at most: the mark is behind them.
+    Bytes(usize),
     /// The urgent octet in its place.
     Urgent(u8),
 }
@@ -80,11 +80,11 @@ impl Socket {
 
     /// Whether the urgent octet is the next to be read.
     pub(crate) fn has_urgent_next(&self) -> bool {
-        matches!(self.status().urgent.next(), Met::Urgent(_))
+        matches!(self.status().urgent.next(), NextRead::Urgent(_))
     }
 
-    /// What a read meets next. Callers hold the endpoint's lock.
-    pub(crate) fn next_of_mark(&self) -> Met {
+    /// What the next read may take. Callers hold the endpoint's lock.
+    pub(crate) fn next_read(&self) -> NextRead {
         self.status().urgent.next()
     }
 
@@ -105,13 +105,15 @@ impl Socket {
 }
 
 impl Urgent {
-    fn next(&self) -> Met {
+    fn next(&self) -> NextRead {
         match self.mark {
-            Some(Mark { ahead: 1.., .. }) => Met::Octets(self.mark.map_or(0, |mark| mark.ahead)),
+            Some(Mark { ahead: 1.., .. }) => {
+                NextRead::Bytes(self.mark.map_or(0, |mark| mark.ahead))
+            }
             Some(Mark {
                 octet: Some(octet), ..
-            }) if self.inline => Met::Urgent(octet),
-            _ => Met::Octets(usize::MAX),
+            }) if self.inline => NextRead::Urgent(octet),
+            _ => NextRead::Bytes(usize::MAX),
         }
     }
 }
