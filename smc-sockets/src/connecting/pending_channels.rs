@@ -1,78 +1,63 @@
-//! Connection attempts of this process that may still make a channel to their server.
+//! Channels that a client is about to receive.
 //!
-//! Connections that pair with one server at the same time make a channel each. The server
-//! offers its memory over the channel that it has first. A client that does not have that
-//! channel yet could not receive the offer. So a client proposes only when no earlier attempt to
-//! the same server is pending: it then has every channel that the server may have.
-//!
-//! ```text
-//!  begin ─► is_with (server known, GO sent) ─► end (channel made, or failed)
-//!    another attempt: last ─► paired ─► are_over(last, server)? ─► Proposal
-//! ```
+//! Connections that pair at the same time make a channel each, and the server offers its
+//! memory on the first one that it has. So a client proposes only when it has received every
+//! channel that the server may have by then.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use smc_transport_ism::shared::pairing::Peer;
 
-/// Pending attempts, by number in the order in which they began. Shared by all threads of a
-/// stack.
+/// Attempts to connect that have sent GO to a server, and have not received its channel.
 #[derive(Debug, Default)]
 pub(crate) struct PendingChannels(Mutex<Attempts>);
 
 #[derive(Debug, Default)]
 struct Attempts {
-    /// Number of the newest attempt.
+    /// Number of the last one that has begun.
     last: u64,
-    pending: Vec<Attempt>,
-}
-
-/// An attempt that has not ended.
-#[derive(Debug)]
-struct Attempt {
-    number: u64,
-    /// Its server. `None` until a process has answered: it may be any.
-    peer: Option<Peer>,
+    /// Number of each that has not ended, and its server, once that is known.
+    open: Vec<(u64, Option<Peer>)>,
 }
 
 impl PendingChannels {
-    fn lock(&self) -> MutexGuard<'_, Attempts> {
+    fn attempts(&self) -> MutexGuard<'_, Attempts> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds an attempt and returns its number. The caller has to [`end`](Self::end) it.
+    /// Begins an attempt, and returns its number.
     pub(super) fn begin(&self) -> u64 {
-        let mut attempts = self.lock();
+        let mut attempts = self.attempts();
         attempts.last += 1;
         let number = attempts.last;
-        attempts.pending.push(Attempt { number, peer: None });
+        attempts.open.push((number, None));
         number
     }
 
-    /// Notes the server of an attempt. Attempts to other servers no longer wait for it.
-    pub(super) fn is_with(&self, number: u64, peer: Peer) {
-        let mut attempts = self.lock();
-        let mut pending = attempts.pending.iter_mut();
-        if let Some(attempt) = pending.find(|attempt| attempt.number == number) {
-            attempt.peer = Some(peer);
+    /// Sets the server of an attempt.
+    pub(super) fn set_peer(&self, number: u64, peer: Peer) {
+        let mut attempts = self.attempts();
+        let entry = attempts.open.iter_mut().find(|(of, _)| *of == number);
+        if let Some((_, of)) = entry {
+            *of = Some(peer);
         }
     }
 
-    /// Removes an attempt, whatever its outcome.
+    /// Ends an attempt, whatever its outcome.
     pub(super) fn end(&self, number: u64) {
-        let mut attempts = self.lock();
-        attempts.pending.retain(|attempt| attempt.number != number);
+        self.attempts().open.retain(|(of, _)| *of != number);
     }
 
-    /// Number of the newest attempt, pending or not.
+    /// The number of the last attempt that has begun.
     pub(super) fn last(&self) -> u64 {
-        self.lock().last
+        self.attempts().last
     }
 
-    /// Whether every attempt up to number `last` that is or may be one to `peer` has ended.
-    pub(super) fn are_over(&self, last: u64, peer: Peer) -> bool {
-        let is_awaited =
-            |attempt: &Attempt| attempt.number <= last && attempt.peer.is_none_or(|of| of == peer);
-        !self.lock().pending.iter().any(is_awaited)
+    /// Whether no attempt up to this number may still receive a channel of a peer.
+    pub(super) fn have_ended(&self, last: u64, peer: Peer) -> bool {
+        let may_be_with =
+            |(number, of): &(u64, Option<Peer>)| *number <= last && of.is_none_or(|of| of == peer);
+        !self.attempts().open.iter().any(may_be_with)
     }
 }
 
@@ -87,18 +72,18 @@ mod tests {
     const TWO: Peer = Peer { gid: GID, uid: 2 };
 
     #[test]
-    fn only_earlier_attempts_at_the_same_peer_are_waited_for() {
+    fn only_earlier_attempts_with_the_same_peer_are_waited_for() {
         let channels = PendingChannels::default();
         let (first, second) = (channels.begin(), channels.begin());
         let last = channels.last();
-        assert!(!channels.are_over(last, ONE));
-        channels.is_with(second, TWO);
-        channels.is_with(first, ONE);
-        assert!(!channels.are_over(last, ONE) && !channels.are_over(last, TWO));
+        assert!(!channels.have_ended(last, ONE));
+        channels.set_peer(second, TWO);
+        channels.set_peer(first, ONE);
+        assert!(!channels.have_ended(last, ONE) && !channels.have_ended(last, TWO));
         let later = channels.begin();
         channels.end(first);
-        assert!(channels.are_over(last, ONE) && !channels.are_over(last, TWO));
+        assert!(channels.have_ended(last, ONE) && !channels.have_ended(last, TWO));
         channels.end(second);
-        assert!(channels.are_over(last, TWO) && !channels.are_over(later, TWO));
+        assert!(channels.have_ended(last, TWO) && !channels.have_ended(later, TWO));
     }
 }
