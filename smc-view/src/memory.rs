@@ -143,7 +143,7 @@ impl<T: Atomics> Memory<T> {
 
 /// The parts of a memory file that have pages. All others read as zeros, but a mapping that is read
 /// there takes a page, which the reader is charged for, and whose lack ends it.
-#[derive(Default, Debug)]
+#[derive(Clone, Default, Debug)]
 pub(crate) struct Pages {
     /// Where each part begins and ends, in their order.
     parts: Vec<(u64, u64)>,
@@ -174,9 +174,19 @@ impl Pages {
 
     /// Whether all that lies in a part of a layout has pages.
     pub(crate) fn have<T: Atomics, R>(&self, memory: &Memory<T>, part: &R) -> bool {
+        self.have_first(memory, part, size_of::<R>())
+    }
+
+    /// Whether so many bytes from the beginning of a part of a layout have pages.
+    pub(crate) fn have_first<T: Atomics, R>(
+        &self,
+        memory: &Memory<T>,
+        part: &R,
+        bytes: usize,
+    ) -> bool {
         let base = memory.at.as_ptr() as usize;
         let begin = (std::ptr::from_ref(part) as usize).saturating_sub(base) as u64;
-        let end = begin + size_of::<R>() as u64;
+        let end = begin + bytes as u64;
         let at = self.parts.partition_point(|(_, end)| *end <= begin);
         let part = self.parts.get(at);
         part.is_some_and(|(from, to)| *from <= begin && end <= *to)

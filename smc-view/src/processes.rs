@@ -73,6 +73,13 @@ impl Found {
     /// What the process with this ID publishes, if it does and the caller may read it.
     #[must_use]
     pub fn at(process: u32) -> Option<Self> {
+        let search = || Self::search(process);
+        let (started, found) = of_one_process(|| started(process), search)?;
+        Some(Self { started, ..found })
+    }
+
+    /// What a process publishes, without the time when it was started.
+    fn search(process: u32) -> Option<Self> {
         let Identity { root, own, user } = Identity::of(process).ok()?;
         // A view that was inherited at a fork has the parent's ID in it.
         let is_own = |view: &View| view.process() == own && is_of(view.owner(), user);
@@ -81,11 +88,22 @@ impl Found {
         Some(Self {
             process,
             program: printable(&program),
-            started: started(process)?,
+            started: 0,
             user,
             view,
         })
     }
+}
+
+/// What a search finds, with the time when the process was started; `None` if its ID has been given to
+/// another process meanwhile: parts of what was found may be of either.
+fn of_one_process<T>(
+    mut started: impl FnMut() -> Option<u64>,
+    search: impl FnOnce() -> Option<T>,
+) -> Option<(u64, T)> {
+    let before = started()?;
+    let found = search()?;
+    (started() == Some(before)).then_some((before, found))
 }
 
 /// What the kernel reports of a process ID.
@@ -166,7 +184,21 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
 
-    use super::{CANDIDATES, NAME, candidates, printable};
+    use super::{CANDIDATES, NAME, candidates, of_one_process, printable};
+
+    #[test]
+    fn what_was_found_of_two_processes_is_of_none() {
+        let times = |times: &'static [Option<u64>]| {
+            let mut times = times.iter().copied();
+            move || times.next().unwrap()
+        };
+        let found = |times, found: Option<u8>| of_one_process(times, || found);
+        assert_eq!(found(times(&[Some(7), Some(7)]), Some(1)), Some((7, 1)));
+        assert_eq!(found(times(&[Some(7), Some(8)]), Some(1)), None);
+        assert_eq!(found(times(&[Some(7), None]), Some(1)), None);
+        assert_eq!(found(times(&[None]), Some(1)), None);
+        assert_eq!(found(times(&[Some(7)]), None), None);
+    }
 
     #[test]
     fn few_of_many_descriptors_are_opened() {

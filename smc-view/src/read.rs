@@ -8,12 +8,14 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use crate::counters::{Counters, FallbackCount, SIZES};
 use crate::latch::Latch;
 use crate::layout::{Layout, MAGIC};
 use crate::memory::{Access, Memory, Pages};
 use crate::record::{Connection, GroupRecord, LinkRecord, Progress, StackRecord, Technology};
+use crate::sentence::Sentence;
 use crate::statistics::{Fallback, Side, Statistics, Traffic, key};
 
 /// Reads of rows and totals that change meanwhile. After that, totals are taken as they are, and rows
@@ -25,6 +27,8 @@ const ATTEMPTS: usize = 8;
 pub struct View {
     memory: Memory<Layout>,
     file: OwnedFd,
+    /// As they were last looked for.
+    pages: Mutex<Pages>,
 }
 
 /// What a process published, read within a moment.
@@ -70,9 +74,15 @@ impl View {
     /// the layout.
     pub fn open(path: &Path) -> io::Result<Self> {
         let (file, memory) = Memory::<Layout>::open_file(path, Access::Read)?;
-        let is_written = Pages::of(&file)?.have(&memory, &memory.head);
+        let pages = Pages::of(&file)?;
+        let is_written = pages.have(&memory, &memory.head);
+        let pages = Mutex::new(pages);
         match is_written && memory.head.magic.load(Ordering::Acquire) == MAGIC {
-            true => Ok(Self { memory, file }),
+            true => Ok(Self {
+                memory,
+                file,
+                pages,
+            }),
             false => Err(io::ErrorKind::InvalidData.into()),
         }
     }
@@ -89,12 +99,21 @@ impl View {
         self.memory.head.began.load(Ordering::Relaxed)
     }
 
-    /// The sentence that was published under a key, with control characters replaced.
+    /// The sentence that was published under a key when the view was opened or last
+    /// [read](Self::read), with control characters replaced.
     #[must_use]
     pub fn sentence(&self, key: u32) -> Option<String> {
-        let pages = self.pages();
-        let places = self.memory.sentences.iter();
-        let mut places = places.filter(|place| pages.have(&self.memory, *place));
+        let pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
+        let has = |place: &Sentence, bytes| pages.have_first(&self.memory, place, bytes);
+        // They are entered one after the other.
+        let mut places = self.memory.sentences.iter().take_while(|place| {
+            let used = if has(place, Sentence::HEAD) {
+                place.used()
+            } else {
+                0
+            };
+            used > 0 && has(place, used)
+        });
         let sentence = places.find_map(|place| place.read(key).filter(|_| key != 0))?;
         (!sentence.is_empty()).then(|| crate::text::printable(sentence.trim_ascii_end()))
     }
@@ -108,7 +127,10 @@ impl View {
     /// The pages that the process has written. Others are not read: reading one would make it, at the
     /// cost of the reader.
     fn pages(&self) -> Pages {
-        Pages::of(&self.file).unwrap_or_default()
+        let pages = Pages::of(&self.file).unwrap_or_default();
+        let mut last = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
+        last.clone_from(&pages);
+        pages
     }
 
     /// The rows of one kind that are used. Adds those that changed each time they were read to

@@ -17,6 +17,9 @@ impl Sentence {
     /// Most bytes of a sentence; longer ones are cut.
     pub const MOST: usize = 376;
 
+    /// Bytes before the text.
+    pub(crate) const HEAD: usize = 8;
+
     /// Takes the place for a key, if it is free, and writes the sentence. Returns whether
     /// the place is that of the key.
     pub fn enter(&self, key: u32, sentence: &[u8]) -> bool {
@@ -35,6 +38,15 @@ impl Sentence {
             length += 1;
         }
         self.length.store(length, Ordering::Release);
+    }
+
+    /// Bytes of the place that are in use; 0 if none are.
+    pub(crate) fn used(&self) -> usize {
+        let length = self.length.load(Ordering::Relaxed) as usize;
+        match self.key.load(Ordering::Relaxed) {
+            0 => 0,
+            _ => Self::HEAD + length.min(Self::MOST),
+        }
     }
 
     /// The sentence, if the place is that of the key; empty if it is not complete.
