@@ -62,6 +62,8 @@ fn object(group: &Group) -> Value {
             "port": at.port,
             "gid": gid(at.gid),
             "peer_gid": gid(at.peer_gid),
+            "link_uid": link.uids.map(|[own, _]| own),
+            "peer_uid": link.uids.map(|[_, peer]| peer),
         })
     });
     let links: Vec<_> = links.collect();

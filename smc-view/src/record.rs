@@ -469,6 +469,9 @@ pub struct LinkRecord {
     pub gid: [u8; 16],
     /// GID of the other end.
     pub peer_gid: [u8; 16],
+    /// Numbers by which both ends know the link: of this end, and of the peer's. 0 if it is not
+    /// known.
+    pub user_ids: (u32, u32),
 }
 
 impl LinkRecord {
@@ -496,6 +499,7 @@ impl LinkRecord {
                 peer[1],
                 pnet[0],
                 pnet[1],
+                pair(self.user_ids.0, self.user_ids.1),
             ])
             .for_each(|(to, from)| *to = from);
         words
@@ -516,6 +520,7 @@ impl LinkRecord {
             p1,
             n0,
             n1,
+            user_ids,
             ..,
         ] = *words;
         let [used, link, flags, port, stack @ ..] = first.to_ne_bytes();
@@ -532,6 +537,7 @@ impl LinkRecord {
             pnet: name([n0, n1]),
             gid: bytes([g0, g1]),
             peer_gid: bytes([p0, p1]),
+            user_ids: halves(user_ids),
         })
     }
 }

@@ -170,6 +170,7 @@ fn groups_links_stacks_and_sentences_are_read() {
         pnet: Name::of("NET1"),
         gid: [1; 16],
         peer_gid: [2; 16],
+        user_ids: (0x0102_0304, u32::MAX),
     };
     let stack = StackRecord {
         number: 1,
@@ -208,6 +209,13 @@ fn groups_links_stacks_and_sentences_are_read() {
     assert_eq!(view.sentence(key).unwrap(), "The policy forbids it.");
     assert_eq!(view.sentence(key ^ 1), None);
     assert_eq!(view.sentence(0), None);
+    // Short ones, one of which lies in two pages of which one was written to.
+    let sentence = |at: u32| format!("Sentence {at}.");
+    for at in 0..8 {
+        let key = publisher.sentence(&sentence(at));
+        let _ = view.read();
+        assert_eq!(view.sentence(key), Some(sentence(at)));
+    }
 }
 
 #[test]

@@ -63,6 +63,25 @@ fn acknowledged_but_not_placed_resets_both_ends() {
     assert!(lied > 100 && truthful > 100);
 }
 
+/// CONFIRM LINK has the number by which each end knows a link.
+#[test]
+fn both_ends_know_each_link_by_both_numbers() {
+    let mut world = World::connected(&Shape::default(), [0, 0]);
+    let qps = world.hosts[0].qps.iter().flatten();
+    let links: Vec<_> = qps.map(|qp| qp.link).collect();
+    assert_eq!(links.len(), 2);
+    let mut seen = Vec::new();
+    for link in links {
+        let other = world.other_end(0, link).unwrap();
+        let here = world.hosts[0].endpoint.link(link).unwrap().user_ids;
+        let there = world.hosts[1].endpoint.link(other).unwrap().user_ids;
+        assert_eq!(here, (there.1, there.0));
+        assert!(here.0.0 != 0 && here.1.0 != 0, "{here:?}");
+        assert!(!seen.contains(&here), "{here:?} twice");
+        seen.push(here);
+    }
+}
+
 /// Whether the client's RNIC has a SEND that did not arrive.
 fn unplaced_sends(world: &mut World, ends: [LinkId; 2]) -> bool {
     world.hosts[0].qp(ends[0]).is_some_and(|qp| {

@@ -98,7 +98,10 @@ pub fn of(owner: &(u32, String), snapshot: &Snapshot) -> Vec<Group> {
                     true => "LINK_ACTIVE",
                     false => "LINK_INACTIVE",
                 },
-                uids: None,
+                uids: match link.user_ids {
+                    (0, _) | (_, 0) => None,
+                    (own, peer) => Some([own, peer]),
+                },
             });
         }
     }

@@ -8,7 +8,7 @@ use smc_view::{Label, Technology};
 use super::group::Group;
 use crate::ss::row::gid;
 
-/// What the program does not publish.
+/// What is not known.
 const UNKNOWN: &str = "n/a";
 
 /// Writes the groups of SMC-D, those of SMC-R, and the links of these, as far as there are any.

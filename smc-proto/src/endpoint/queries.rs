@@ -13,7 +13,7 @@ use crate::stats::Statistics;
 use crate::storage::Storage;
 use crate::time::Instant;
 use crate::version::{PeerHost, Terms};
-use crate::wire::types::{Gid, LinkNumber, Mac};
+use crate::wire::types::{Gid, LinkNumber, LinkUserId, Mac};
 
 impl<S: Storage> Endpoint<S> {
     /// What the client of a connection proposed, while it waits for an answer.
@@ -65,6 +65,8 @@ impl<S: Storage> Endpoint<S> {
         let l = engine.link(link.index)?;
         Some(LinkStatus {
             group: engine.groups.group_id(l.group),
+            vlan: engine.group(l.group).and_then(|g| g.vlan),
+            user_ids: (l.user_id, l.peer_user_id),
             number: l.number,
             path: l.path,
             peer: l.peer.map(|peer| (peer.gid, peer.mac)),
@@ -154,8 +156,13 @@ pub struct Readiness {
 pub struct LinkStatus {
     /// Its group.
     pub group: GroupId,
+    /// VLAN of its group, if it is in one.
+    pub vlan: Option<u16>,
     /// Its number, the same at both ends (LINK-025).
     pub number: LinkNumber,
+    /// Numbers by which the own side and the peer know it; 0 for the peer's until the peer confirms
+    /// the link.
+    pub user_ids: (LinkUserId, LinkUserId),
     /// The own end.
     pub path: LocalPath,
     /// GID and MAC of the other end, once known.

@@ -44,6 +44,8 @@ pub struct Link {
     pub(crate) lower: Lower,
     pub(crate) number: LinkNumber,
     pub(crate) user_id: LinkUserId,
+    /// The peer's number of the link, 0 until the peer confirms it.
+    pub(crate) peer_user_id: LinkUserId,
     pub(crate) state: QpState,
     pub(crate) goal: QpGoal,
     pub(crate) link_state: LinkState,
@@ -158,6 +160,7 @@ impl Link {
             lower: Lower::QueuePair,
             number: LinkNumber(0),
             user_id,
+            peer_user_id: LinkUserId(0),
             state: QpState::Absent,
             goal: QpGoal::Init,
             link_state: LinkState::Adding,

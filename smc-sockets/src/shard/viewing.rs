@@ -121,6 +121,11 @@ impl State {
             return;
         };
         let host = self.engine.peer_host(group);
+        let of_conn = self.engine.conn(known.conn);
+        let link = of_conn
+            .and_then(|at| at.group_and_link())
+            .and_then(|(_, link)| link);
+        let vlan = link.and_then(|link| self.engine.link(link)?.vlan);
         let row = publisher.group(&GroupRecord {
             number: viewing::number_of_group(group),
             technology: viewing::technology(terms.technology),
@@ -133,6 +138,7 @@ impl State {
             },
             max_connections: terms.max_connections,
             direct: terms.direct,
+            vlan: vlan.unwrap_or(0),
             stack: known.stack,
             gids: known.gids,
             eid: host.map_or_else(Label::default, |host| Label(host.eid.0)),
@@ -168,6 +174,7 @@ impl State {
             pnet: Name::of(&names.pnet),
             gid: status.path.gid.0,
             peer_gid: status.peer.map_or([0; 16], |(gid, _)| gid.0),
+            user_ids: (status.user_ids.0.0, status.user_ids.1.0),
         };
         self.published.links.retain(|(of, _)| *of != link);
         let row = publisher.link(&record);

@@ -129,6 +129,13 @@ impl Groups<'_> {
         self.names_peer(link, message) && self.link(link).is_some_and(|l| l.number == message.link)
     }
 
+    /// The peer confirms a link.
+    pub(super) fn keep_peer_user_id(&mut self, link: LinkIdx, message: &ConfirmLink) {
+        if let Some(l) = self.data.links.at_mut(link) {
+            l.peer_user_id = message.user_id;
+        }
+    }
+
     /// Most links of a group as far as this side is concerned, unless release 1 decided
     /// it.
     fn own_link_limit(&self, terms: &Terms) -> u8 {

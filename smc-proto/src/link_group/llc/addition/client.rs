@@ -242,6 +242,7 @@ impl Groups<'_> {
             self.abandon_addition(group, true);
             return;
         }
+        self.keep_peer_user_id(link, request);
         if let Some(l) = self.data.links.at_mut(link) {
             l.goal = QpGoal::Rts;
         }

@@ -227,6 +227,7 @@ impl Groups<'_> {
             return;
         }
         if self.names_link(link, reply) {
+            self.keep_peer_user_id(link, reply);
             self.finish_addition(group);
         } else {
             //= LLC-077

@@ -63,6 +63,7 @@ impl Groups<'_> {
             return;
         }
         self.confirm_group(group, request);
+        self.keep_peer_user_id(link, request);
         if let Some(l) = self.data.links.at_mut(link) {
             //= LINK-025
             //= LINK-026

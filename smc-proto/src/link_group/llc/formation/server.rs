@@ -86,6 +86,7 @@ impl Groups<'_> {
             return;
         }
         self.confirm_group(group, reply);
+        self.keep_peer_user_id(link, reply);
         self.activate_link(link);
         self.confirm_founders_rmb(group);
         self.try_second_link(group);
