@@ -15,6 +15,26 @@ const GROUPS: u16 = 8;
 /// Columns of a link group before its sparkline.
 const GROUP_WIDTH: u16 = 64;
 
+/// Columns of connections: least room, whether they have more if there is some, and which are the last
+/// to go where there is too little.
+const COLUMNS: [(u16, bool, u8); 9] = [
+    (5, false, 3),
+    (16, true, 5),
+    (16, true, 4),
+    (7, false, 1),
+    (7, false, 2),
+    (8, false, 6),
+    (9, false, 7),
+    (14, false, 8),
+    (12, true, 0),
+];
+
+/// Most room for an address with its port.
+const ADDRESS: u16 = 23;
+
+/// Rows of the least screen that has link groups.
+const LEAST_FOR_GROUPS: u16 = 8;
+
 const KEYS: &str =
     "q end  s sort  r reverse  p pause  / filter  Esc no filter  arrows, pages: scroll";
 
@@ -22,11 +42,15 @@ const KEYS: &str =
 pub fn draw(frame: &mut Frame<'_>, app: &mut App) {
     let groups = u16::try_from(app.model.groups.len()).unwrap_or(GROUPS);
     // Small screens have the connections.
-    let room = frame.area().height / 3;
+    let height = frame.area().height;
+    let below = match height {
+        LEAST_FOR_GROUPS.. => groups.min(GROUPS).min(height / 3).saturating_add(1),
+        _ => 0,
+    };
     let [head, connections, below, foot] = Layout::vertical([
         Constraint::Length(2),
         Constraint::Min(2),
-        Constraint::Length(groups.min(GROUPS).min(room).saturating_add(1)),
+        Constraint::Length(below),
         Constraint::Length(1),
     ])
     .areas(frame.area());
@@ -81,6 +105,7 @@ fn draw_connections(frame: &mut Frame<'_>, app: &mut App, area: Rect) {
     let page = usize::from(area.height.saturating_sub(1));
     let lines = app.lines();
     let offset = app.offset.min(lines.len().saturating_sub(page));
+    let shown = columns(area.width);
     let rows = lines.iter().skip(offset).take(page).map(|line| {
         let [local, peer] = &line.ends;
         let rates = &line.rates;
@@ -102,13 +127,13 @@ fn draw_connections(frame: &mut Frame<'_>, app: &mut App, area: Rect) {
             line.state.clone(),
             line.process.clone(),
         ];
-        Row::new(texts).style(style)
+        Row::new(of_columns(shown, texts)).style(style)
     });
     let mark = |key: SortKey, name: &str| match app.sort == key {
         true => format!("{name}*"),
         false => name.to_owned(),
     };
-    let header = Row::new([
+    let header = [
         mark(SortKey::Rate, "Mode"),
         "Local".to_owned(),
         "Peer".to_owned(),
@@ -118,21 +143,36 @@ fn draw_connections(frame: &mut Frame<'_>, app: &mut App, area: Rect) {
         mark(SortKey::Stalls, "Stalls/s"),
         "State".to_owned(),
         mark(SortKey::Process, "Process"),
-    ]);
-    let widths = [
-        Constraint::Length(5),
-        Constraint::Max(23),
-        Constraint::Max(23),
-        Constraint::Length(7),
-        Constraint::Length(7),
-        Constraint::Length(8),
-        Constraint::Length(9),
-        Constraint::Max(14),
-        Constraint::Min(12),
     ];
+    let header = Row::new(of_columns(shown, header));
+    let widths = COLUMNS.map(|(least, grows, rank)| match (grows, rank) {
+        (_, 0) => Constraint::Min(least),
+        (true, _) => Constraint::Max(ADDRESS),
+        (false, _) => Constraint::Length(least),
+    });
+    let widths = of_columns(shown, widths);
     let header = header.style(bold().add_modifier(Modifier::REVERSED));
     frame.render_widget(Table::new(rows, widths).header(header), area);
     (app.page, app.offset) = (page, offset);
+}
+
+/// The columns that a screen of this width has room for.
+fn columns(width: u16) -> [bool; 9] {
+    // Each is followed by a blank but the last one.
+    let taken = |last: u8| -> u16 {
+        let kept = COLUMNS.iter().filter(|(_, _, rank)| *rank <= last);
+        kept.map(|(least, _, _)| least + 1).sum::<u16>() - 1
+    };
+    let fits = |last: &u8| taken(*last) <= width;
+    let last = (0..COLUMNS.len() as u8).rev().find(fits).unwrap_or(0);
+    COLUMNS.map(|(_, _, rank)| rank <= last)
+}
+
+/// What belongs to the columns that are shown.
+fn of_columns<T>(shown: [bool; 9], all: [T; 9]) -> Vec<T> {
+    let all = all.into_iter().zip(shown);
+    all.filter_map(|(of, is_shown)| is_shown.then_some(of))
+        .collect()
 }
 
 fn draw_groups(frame: &mut Frame<'_>, app: &App, area: Rect) {
@@ -191,6 +231,8 @@ fn draw_groups(frame: &mut Frame<'_>, app: &App, area: Rect) {
 
 /// A number in at most six columns.
 fn short(value: f64) -> String {
+    // The sum of no numbers has a sign.
+    let value = value + 0.0;
     if value < 9.95 && value > 0.0 {
         return format!("{value:.1}");
     }
@@ -215,6 +257,7 @@ mod tests {
     fn numbers_fit_their_columns() {
         for (value, text) in [
             (0.0, "0"),
+            (std::iter::empty::<f64>().sum(), "0"),
             (0.4, "0.4"),
             (42.0, "42"),
             (999.4, "999"),

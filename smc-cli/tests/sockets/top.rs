@@ -236,6 +236,29 @@ fn the_screen_shows_connections_and_a_sparkline_of_each_group() {
     }
     assert_eq!(lines[10], "Link groups, by rate");
     assert!(lines[13].starts_with("q end  s sort"), "{lines:?}");
+    // A small screen has what counts: who sends how much, and the keys.
+    let small = screen(&mut app, 20, 5);
+    assert_eq!(
+        small[2..],
+        [
+            "Sent/s  Process",
+            "500K    10/redis-ser",
+            "q end  s sort  r rev"
+        ]
+    );
+    press(&mut app, &[KeyCode::Char('/'), KeyCode::Char('x')]);
+    assert!(screen(&mut app, 20, 5)[4].starts_with("filter: x_"));
+    press(&mut app, &[KeyCode::Esc]);
+    let middle = screen(&mut app, 60, 12);
+    for part in ["SMCD ", "10.0.0.1:80", "500K", "250K", "10/redis-ser"] {
+        assert!(middle[3].contains(part), "{}\nlacks {part}", middle[3]);
+    }
+    // Nothing to see is no negative number.
+    let nothing = screen(&mut App::default(), 80, 12);
+    assert_eq!(
+        nothing[1],
+        "0B/s sent, 0B/s received, 0/s round trips, 0/s stalls; sorted by rate"
+    );
     // Any size is drawn.
     for (width, height) in [(1, 1), (10, 3), (80, 24), (500, 4), (3, 200)] {
         screen(&mut app, width, height);
