@@ -434,6 +434,7 @@ static void spawn_server(int listener)
     pid_t child;
     char *arguments[] = {"cat", NULL};
     int error = posix_spawnp(&child, "cat", &actions, NULL, arguments, environ);
+    posix_spawn_file_actions_destroy(&actions);
     say("posix_spawnp = %d", error);
     MUST(close(fd));
     await_child("cat", child);

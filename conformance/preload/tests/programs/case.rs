@@ -62,6 +62,16 @@ impl<'a> Case<'a> {
         self.over_smc(&plain)
     }
 
+    /// Runs the case with the library at both ends, and compares it with a plain run of another
+    /// program.
+    ///
+    /// # Errors
+    /// A text with the transcripts that differ.
+    pub(crate) fn compare_with(&self, plain: &Program) -> Result<(), String> {
+        let (plain, _) = Case::new(plain, self.name, self.carrier).run(false, false);
+        self.over_smc(&plain)
+    }
+
     /// Runs the case with the library at both ends, until SMC carries its connections.
     fn over_smc(&self, plain: &Run) -> Result<(), String> {
         let mut seen = [Vec::new(), Vec::new()];

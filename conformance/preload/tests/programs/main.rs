@@ -12,119 +12,150 @@ mod program;
 use case::{Carrier, Case};
 use program::Program;
 
-/// Runs every case of a program; `differing` are those that are not as [`Case::new`] has it.
-fn compare(name: &str, differing: &[(&str, Carrier)]) {
+/// Every program.
+const PROGRAMS: [&str; 9] = [
+    "calls",
+    "connecting",
+    "descriptors",
+    "races",
+    "readiness",
+    "stdio",
+    "threads",
+    "traps",
+    "waits",
+];
+
+/// Cases of programs that are not as [`Carrier::Smc`] has it.
+const DIFFERING: [(&str, &str, Carrier); 17] = [
+    // splice reaches the kernel, and the connection stays TCP from there.
+    ("calls", "splice", Carrier::Any),
+    // Another process than the one that accepted serves the connection.
+    ("descriptors", "child-serves", Carrier::Any),
+    ("descriptors", "cloned", Carrier::Any),
+    // The process cannot have a driver.
+    ("descriptors", "threadless-server", Carrier::Any),
+    ("descriptors", "threadless-client", Carrier::Any),
+    ("descriptors", "exec", Carrier::Any),
+    ("descriptors", "spawn", Carrier::Any),
+    ("descriptors", "executed", Carrier::Any),
+    // The library has no descriptor left for SMC.
+    ("descriptors", "limit", Carrier::Any),
+    // EINVAL: the other process does not have the memory.
+    ("descriptors", "passed-on", Carrier::Differs),
+    // The C library reads past every other one, and the connection stays TCP from there.
+    ("stdio", "standard", Carrier::Any),
+    ("stdio", "wrong-streams", Carrier::Any),
+    // The server gives up while its peer is still asked.
+    ("waits", "timeouts", Carrier::Any),
+    // The client takes so long that a connection may go on with TCP.
+    ("races", "in-time", Carrier::Any),
+    ("races", "goes-on", Carrier::Any),
+    // The library has no descriptor left for SMC.
+    ("races", "few-left-to-connect", Carrier::Any),
+    // The server takes so long that a client may go on with TCP.
+    ("traps", "late", Carrier::Any),
+];
+
+/// What is expected of a case.
+fn carrier(program: &str, case: &str) -> Carrier {
+    let mut differing = DIFFERING.iter();
+    let found = differing.find(|at| (at.0, at.1) == (program, case));
+    found.map_or(Carrier::Smc, |at| at.2)
+}
+
+/// Runs every case of a program.
+fn compare(name: &str) {
     let program = Program::compile(name);
     let cases = program.cases();
-    for (case, _) in differing {
+    for (_, case, _) in DIFFERING.iter().filter(|at| at.0 == name) {
         assert!(
             cases.iter().any(|of| of == case),
             "{name} has no case {case}"
         );
     }
-    let failures: Vec<String> = cases
-        .iter()
-        .filter_map(|case| {
-            let carrier = differing.iter().find(|(of, _)| of == case);
-            let carrier = carrier.map_or(Carrier::Smc, |(_, carrier)| *carrier);
-            Case::new(&program, case, carrier).compare().err()
-        })
-        .collect();
+    all_succeed(cases.iter().map(|case| {
+        let case = Case::new(&program, case, carrier(name, case));
+        case.compare()
+    }));
+}
+
+fn all_succeed(outcomes: impl Iterator<Item = Result<(), String>>) {
+    let failures: Vec<String> = outcomes.filter_map(Result::err).collect();
     assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// Runs cases of a sanitized program with the library, which have to be as the plain program is:
+/// what a sanitizer finds ends a program with another status.
+fn compare_sanitized(sanitized: &Program, cases: &[String]) {
+    let file = sanitized.path.file_name().unwrap().display();
+    let plain = Program::compile_as(&sanitized.name, &format!("{file}-plain"));
+    all_succeed(cases.iter().map(|case| {
+        let case = Case::new(sanitized, case, carrier(&plain.name, case));
+        case.compare_with(&plain)
+    }));
 }
 
 #[test]
 fn calls() {
-    compare(
-        "calls",
-        &[
-            // splice reaches the kernel, and the connection stays TCP from there.
-            ("splice", Carrier::Any),
-        ],
-    );
+    compare("calls");
 }
 
 #[test]
 fn descriptors() {
-    compare(
-        "descriptors",
-        &[
-            // Another process than the one that accepted serves the connection.
-            ("child-serves", Carrier::Any),
-            ("cloned", Carrier::Any),
-            // The process cannot have a driver.
-            ("threadless-server", Carrier::Any),
-            ("threadless-client", Carrier::Any),
-            ("exec", Carrier::Any),
-            ("spawn", Carrier::Any),
-            ("executed", Carrier::Any),
-            // The library has no descriptor left for SMC.
-            ("limit", Carrier::Any),
-            // EINVAL: the other process does not have the memory.
-            ("passed-on", Carrier::Differs),
-        ],
-    );
+    compare("descriptors");
 }
 
 #[test]
 fn readiness() {
-    compare("readiness", &[]);
+    compare("readiness");
 }
 
 #[test]
 fn connecting() {
-    compare("connecting", &[]);
+    compare("connecting");
 }
 
 #[test]
 fn stdio() {
-    compare(
-        "stdio",
-        &[
-            // The C library reads past every other one, and the connection stays TCP from there.
-            ("standard", Carrier::Any),
-            ("wrong-streams", Carrier::Any),
-        ],
-    );
+    compare("stdio");
 }
 
 #[test]
 fn waits() {
-    compare(
-        "waits",
-        &[
-            // The server gives up while its peer is still asked.
-            ("timeouts", Carrier::Any),
-        ],
-    );
+    compare("waits");
 }
 
 #[test]
 fn threads() {
-    compare("threads", &[]);
+    compare("threads");
 }
 
 #[test]
 fn races() {
-    compare(
-        "races",
-        &[
-            // The client takes so long that a connection may go on with TCP.
-            ("in-time", Carrier::Any),
-            ("goes-on", Carrier::Any),
-            // The library has no descriptor left for SMC.
-            ("few-left-to-connect", Carrier::Any),
-        ],
-    );
+    compare("races");
 }
 
 #[test]
 fn traps() {
-    compare(
-        "traps",
-        &[
-            // The server takes so long that a client may go on with TCP.
-            ("late", Carrier::Any),
-        ],
-    );
+    compare("traps");
+}
+
+#[test]
+fn programs_with_the_address_sanitizer() {
+    for name in PROGRAMS {
+        let program = Program::with_addresses(name);
+        compare_sanitized(&program, &program.cases());
+    }
+}
+
+/// Not those with handlers of signals, which the sanitizer puts off, nor those whose threads are
+/// cancelled within the library, which it does not expect.
+#[test]
+fn programs_with_the_thread_sanitizer() {
+    for name in ["races", "connecting"] {
+        let program = Program::with_threads(name);
+        compare_sanitized(&program, &program.cases());
+    }
+    let threads = Program::with_threads("threads");
+    compare_sanitized(&threads, &["many-threads".to_owned()]);
 }

@@ -55,6 +55,7 @@ impl Role {
         ] {
             command.env_remove(variable);
         }
+        command.envs(program.variable);
         if let Some((file, _)) = &statistics {
             command.env("LD_PRELOAD", library());
             command.env(variables::STATISTICS, handed::path_of(file));

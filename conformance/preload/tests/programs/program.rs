@@ -4,19 +4,53 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A program of `programs/`.
+#[derive(Clone)]
 pub(crate) struct Program {
     pub(crate) name: String,
     pub(crate) path: PathBuf,
+    /// A variable that it gets.
+    pub(crate) variable: Option<(&'static str, &'static str)>,
 }
 
 impl Program {
     /// Compiles the program with the checks of `_FORTIFY_SOURCE`, whose variants of calls
     /// the library has to serve, too.
     pub(crate) fn compile(name: &str) -> Self {
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        Self::compile_as(name, name)
+    }
+
+    /// Compiles the program as a file of this name, which no other test has.
+    pub(crate) fn compile_as(name: &str, output: &str) -> Self {
+        Self::compile_with(name, output, &["-O2", "-D_FORTIFY_SOURCE=2"])
+    }
+
+    /// Compiles the program with the address sanitizer. Its runtime has to come before other
+    /// libraries, also before preloaded ones: it is linked into the program. Leaks are not looked
+    /// for: handlers that jump out of a call leave some, and so do threads that start at the end.
+    pub(crate) fn with_addresses(name: &str) -> Self {
+        let flags = ["-O1", "-g", "-fsanitize=address", "-static-libasan"];
+        Self {
+            variable: Some(("ASAN_OPTIONS", "detect_leaks=0")),
+            ..Self::compile_with(name, &format!("{name}-addresses"), &flags)
+        }
+    }
+
+    /// Compiles the program with the thread sanitizer. It has to ignore what the library does, which
+    /// was not compiled with it: the locks of Rust are no functions that it knows.
+    pub(crate) fn with_threads(name: &str) -> Self {
+        let flags = ["-O1", "-g", "-fsanitize=thread", "-static-libtsan"];
+        Self {
+            variable: Some(("TSAN_OPTIONS", "ignore_noninstrumented_modules=1")),
+            ..Self::compile_with(name, &format!("{name}-threads"), &flags)
+        }
+    }
+
+    fn compile_with(name: &str, output: &str, flags: &[&str]) -> Self {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(output);
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs");
         let output = Command::new("cc")
-            .args(["-std=gnu11", "-O2", "-D_FORTIFY_SOURCE=2", "-pthread", "-w"])
+            .args(["-std=gnu11", "-pthread", "-w"])
+            .args(flags)
             .arg("-o")
             .arg(&path)
             .arg(source.join(format!("{name}.c")))
@@ -27,6 +61,7 @@ impl Program {
         Self {
             name: name.to_owned(),
             path,
+            variable: None,
         }
     }
 
