@@ -163,6 +163,15 @@ impl Stack {
         }
     }
 
+    /// Lets the client of a connection go that this process has accepted, and cannot give to
+    /// [`Self::accepted`], for want of a descriptor: it uses TCP from then on, and does not wait.
+    ///
+    /// # Errors
+    /// The operating system's. The client goes on by itself then, when its time is up.
+    pub fn let_go(&self, accepted: impl AsFd) -> io::Result<()> {
+        pairing::let_go(accepted)
+    }
+
     /// The client of an accepted connection, if it may be one to pair. Otherwise why it is plain
     /// TCP, if that is known.
     fn may_pair(&self, tcp: &TcpStream) -> Result<Client, Option<Cause>> {

@@ -41,10 +41,12 @@ static void pause_for(long milliseconds)
 
 /* Serves connections one after the other, whose clients say what they want: '=' of the same byte
  * as an answer, '.' of no more connections. */
-static void serves_server(int listener)
+static void serve(int listener, void (*before)(void), void (*after)(void))
 {
     for (bool more = true; more;) {
+        before();
         int fd = take(listener);
+        after();
         char byte;
         while (read_all(fd, &byte, 1) == 1) {
             more &= byte != '.';
@@ -53,6 +55,15 @@ static void serves_server(int listener)
         MUST(close(fd));
     }
     say("no more");
+}
+
+static void nothing(void)
+{
+}
+
+static void serves_server(int listener)
+{
+    serve(listener, nothing, nothing);
 }
 
 static void served(int fd, char byte)
@@ -448,6 +459,34 @@ static void few_left_client(int port)
     end_service(port);
 }
 
+/* No descriptor is left but for what is accepted: its client is not kept waiting. */
+static void leave_one(void)
+{
+    leave_room(1);
+}
+
+static void few_left_server(int listener)
+{
+    few_left();
+    serve(listener, leave_one, make_room);
+}
+
+static void in_time_or_not_client(int port)
+{
+    long best = LIMIT * 1000;
+    for (int round = 0; round < 4; round++) {
+        long began = milliseconds();
+        int fd = dial(port);
+        served(fd, '=');
+        long took = milliseconds() - began;
+        if (took < best)
+            best = took;
+        MUST(close(fd));
+    }
+    say("served in time: %d", best < 300);
+    end_service(port);
+}
+
 /* --- a child of vfork closes what its parent has registered and is about to connect */
 
 static void vforked_client(int port)
@@ -502,6 +541,7 @@ const struct test_case cases[] = {
     {"in-time", in_time_server, silent_client},
     {"goes-on", goes_on_server, silent_client},
     {"few-left-to-connect", serves_server, few_left_client},
+    {"few-left-to-accept", few_left_server, in_time_or_not_client},
     {"vforked", serves_server, vforked_client},
     {NULL, NULL, NULL},
 };

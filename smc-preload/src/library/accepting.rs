@@ -58,6 +58,7 @@ pub(crate) fn accepted(fd: i32, nonblocking: bool) {
     };
     config::inside(|| {
         let Ok(own) = hidden::duplicate(fd) else {
+            let _ = stack.let_go(borrowed(fd));
             return stats::plain(connecting::NO_ROOM, true);
         };
         match stack.accepted(TcpStream::from(own)) {
