@@ -521,7 +521,16 @@ static void vforked_client(int port)
         struct epoll_event event;
         if (MUST(epoll_wait(set, &event, 1, 5000)) != 1 || event.events != EPOLLOUT)
             say("round %d: it does not become writable", round);
-        served(fd, '=');
+        write_all(fd, "=", 1);
+        do {
+            if (MUST(epoll_wait(set, &event, 1, 5000)) != 1) {
+                say("round %d: it does not become readable", round);
+                break;
+            }
+        } while (!(event.events & EPOLLIN));
+        char answer = 0;
+        if (read_all(fd, &answer, 1) != 1 || answer != '=')
+            say("round %d: %d is no answer", round, answer);
         MUST(close(set));
         MUST(close(fd));
     }
