@@ -53,19 +53,20 @@ run_all() {
   echo "ok: $count runs of $(basename "$(dirname "$program")"), $((($(date +%s%N) - started) / 1000000)) ms, every octet right"
 }
 
+# Unoptimised: with symbols of every function, overflow checks, debug assertions.
 build_debug() {
-  # Unoptimised: with symbols of every function, overflow checks, debug assertions.
-  cargo rustc --quiet --locked --features panics -- --print link-args >"$scratch/link-args"
+  local features=panics${1:+,$1}
+  cargo rustc --quiet --locked --features "$features" -- --print link-args >"$scratch/link-args"
   [ -s "$scratch/link-args" ] || {
     # Cargo prints them only when it links.
     touch src/main.rs
-    cargo rustc --quiet --locked --features panics -- --print link-args >"$scratch/link-args"
+    cargo rustc --quiet --locked --features "$features" -- --print link-args >"$scratch/link-args"
   }
 }
 
-no_panic() {
-  echo "-- optimised, overflow checks on: no panic may link"
-  cargo build --quiet --locked --release
+# Builds the optimised program, with a feature if one is named, and looks for panics in it.
+build_release() {
+  cargo build --quiet --locked --release ${1:+--features "$1"}
   nm --demangle "$release" >"$scratch/release.symbols"
   if grep -E 'panic|unwrap_failed|expect_failed|slice_index|_fail\b|begin_unwind' "$scratch/release.symbols"; then
     fail "panic symbols in $release"
@@ -77,9 +78,23 @@ no_panic() {
   grep -q 'smc_proto::' "$scratch/release.symbols" || fail "$release has no engine in it"
   echo "ok: $(stat --format %s "$release") octets, of these $(size --format=sysv "$release" | awk '$1 == ".text" { print $2 }') of code;" \
     "no panic symbol among $(wc -l <"$scratch/release.symbols")"
+}
+
+no_panic() {
+  inputs
+  echo "-- optimised, overflow checks on: no panic may link"
+  build_release
+  echo "-- two engines, from connect to abort"
+  run_all "$release" "$scratch"/{none,zero,ones,noise-*,random-*,captured-*}
+
+  echo "-- the same with events, and a flight recorder of each engine"
+  build_release trace
+  grep -q 'smc_proto::trace::' "$scratch/release.symbols" || fail "$release has no events in it"
+  # Slower, since each event is printed: a part of them.
+  run_all "$release" "$scratch"/{none,zero,ones,noise-*,captured-?[am]}
 
   echo "-- nothing is linked but core"
-  build_debug
+  build_debug trace
   local libraries
   libraries=$(tr ' "' '\n\n' <"$scratch/link-args" | grep -E '\.rlib$|^-l' | xargs -n1 basename | sed 's/-[0-9a-f]*\.rlib$//' | sort -u)
   if echo "$libraries" | grep -E '^(lib(std|alloc|panic_.*|unwind|proc_macro|test|c)|-l.*)$'; then
@@ -96,22 +111,20 @@ no_panic() {
     || { cat "$scratch/canary" >&2; fail "the canary does not link for another reason"; }
   echo "ok: it does not link"
 
-  echo "-- two engines, from connect to abort"
-  inputs
-  # The canary has the same name.
-  cargo build --quiet --locked --release
-  run_all "$release" "$scratch"/{none,zero,ones,noise-*,random-*,captured-*}
-  # Slower: a part of them.
+  echo "-- unoptimised: a part of the inputs, with events and without"
+  run_all "$debug" "$scratch"/{none,zero,ones,noise-?}
+  build_debug
   run_all "$debug" "$scratch"/{none,zero,ones,noise-*,captured-a[ab]}
 }
 
 reach() {
   echo "-- public functions that the program does not reach"
-  build_debug
+  # With events there are more of them, and none is missing.
+  build_debug trace
   nm --demangle "$debug" >"$scratch/debug.symbols"
   # Rustdoc's machine-readable output is unstable, which this lifts on stable.
   RUSTC_BOOTSTRAP=1 RUSTFLAGS='' RUSTDOCFLAGS='--cap-lints allow' cargo rustdoc --quiet --locked \
-    --package smc-proto --lib -- -Z unstable-options --output-format json
+    --manifest-path ../../smc-proto/Cargo.toml --lib --features trace -- -Z unstable-options --output-format json
   if python3 ../check-public-api.py "$CARGO_TARGET_DIR/doc/smc_proto.json" /dev/null >/dev/null; then
     fail "the check finds nothing missing in nothing"
   fi

@@ -4,6 +4,8 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
+#[path = "../no-std-proof/src/unobserved.rs"]
+mod observed;
 #[allow(dead_code, unreachable_pub, reason = "the proof uses more of it")]
 #[path = "../no-std-proof/src/ism_pair.rs"]
 mod ism_pair;

@@ -19,6 +19,7 @@ use host::{config, path};
 pub use host::{Answer, Host, Known, Refusal};
 
 use crate::Failure;
+use crate::observed::stored;
 
 /// Connections of each endpoint.
 pub const CONNECTIONS: usize = 4;
@@ -61,7 +62,7 @@ impl Pair {
             let mut config = config(number);
             configure(&mut config);
             let seed = seed.wrapping_add(u64::from(number));
-            host.endpoint = Endpoint::new(config, seed, Tables::new());
+            host.endpoint = Endpoint::new(config, seed, stored(Tables::new()));
             host.links = [None; LINKS];
             host.buffers = [None; BUFFERS];
             host.known = [Known::NOTHING; CONNECTIONS];

@@ -17,6 +17,8 @@ use smc_proto::time::Instant;
 use smc_proto::wire::clc::{MAX_LENGTH, Subnets};
 use smc_proto::wire::types::{BufferSize, Chid, DmbToken, Eid, IsmGid, Mac, PeerId};
 
+use super::observed::{Stored, stored};
+
 /// The ISM device of each end.
 pub const DEVICE: DeviceId = DeviceId(0);
 const BUFFERS: usize = 8;
@@ -29,7 +31,7 @@ pub type Tables = Fixed<4, 2, 2, 2, BUFFERS, 1>;
 /// One end: an endpoint, its memory and its device.
 pub struct End {
     /// The engine.
-    pub endpoint: Endpoint<Tables>,
+    pub endpoint: Endpoint<Stored<Tables>>,
     memory: [[u8; MEMORY]; BUFFERS],
     buffers: [Option<BufferId>; BUFFERS],
     /// Which DMB of the peer each buffer is bound to, and whether it is that DMB.
@@ -99,7 +101,7 @@ impl End {
     const fn new(number: u8) -> Self {
         let config = Config::new(PeerId::new(number as u16, Mac([2; 6])));
         Self {
-            endpoint: Endpoint::new(config, number as u64, Tables::new()),
+            endpoint: Endpoint::new(config, number as u64, stored(Tables::new())),
             memory: [[0; MEMORY]; BUFFERS],
             buffers: [None; BUFFERS],
             bound: [None; BUFFERS],
@@ -141,7 +143,7 @@ impl IsmPair {
     pub fn restart(&mut self, seed: u64, maps: [bool; 2]) {
         for (end, maps) in self.ends.iter_mut().zip(maps) {
             let seed = seed.wrapping_add(end.number.into());
-            end.endpoint = Endpoint::new(config(end.number), seed, Tables::new());
+            end.endpoint = Endpoint::new(config(end.number), seed, stored(Tables::new()));
             end.buffers = [None; BUFFERS];
             end.bound = [None; BUFFERS];
             end.maps = maps;

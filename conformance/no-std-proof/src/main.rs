@@ -13,10 +13,14 @@
 #![no_main]
 
 mod connections;
+#[cfg(feature = "trace")]
+mod events;
 mod fabric;
 mod input;
 mod ism_pair;
 mod objects;
+#[cfg_attr(not(feature = "trace"), path = "unobserved.rs")]
+mod observed;
 mod parsers;
 mod scenarios;
 mod sink;
@@ -69,6 +73,10 @@ pub enum Failure {
     EyeCatcherMoved,
     NotDeclined,
     NeverTimesOut,
+    #[cfg(feature = "trace")]
+    NoEvents,
+    #[cfg(feature = "trace")]
+    EventDisagrees,
 }
 
 struct World {
@@ -117,6 +125,8 @@ fn run(pair: &mut Pair, input: &mut Input, sink: &mut Sink) -> Result<(), Failur
     values::wire(input, sink);
     values::notices(input, sink);
     connections::all(input, sink)?;
+    #[cfg(feature = "trace")]
+    events::any(input, sink)?;
     scenarios::all(pair, input, sink)
 }
 

@@ -25,6 +25,7 @@ use smc_proto::wire::types::{
 
 use crate::fabric::Tables;
 use crate::input::Input;
+use crate::observed::stored;
 use crate::sink::{Sink, keep};
 use crate::values::Any;
 
@@ -423,7 +424,7 @@ fn path(input: &mut Input, sink: &mut Sink) {
 }
 
 fn storage(input: &mut Input, sink: &mut Sink) {
-    let mut tables = Tables::default();
+    let mut tables = stored(Tables::default());
     sink.debug(&tables);
     sink.debug(&tables.tables());
     let copy = tables.clone();

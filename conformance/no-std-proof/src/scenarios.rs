@@ -12,6 +12,8 @@ use smc_proto::wire::clc::Subnets;
 use smc_proto::wire::types::{BufferSize, DiagnosisCode, Eid};
 
 use crate::Failure;
+#[cfg(feature = "trace")]
+use crate::events;
 use crate::fabric::{Answer, DEVICE, Pair, Refusal};
 use crate::input::Input;
 use crate::objects::{self, Handles};
@@ -140,9 +142,28 @@ pub fn all(pair: &mut Pair, input: &mut Input, sink: &mut Sink) -> Result<(), Fa
     lost_links(pair, input)?;
     moved_links(pair, input, sink)?;
     lost_tcp(pair, input)?;
+    recorded(pair, sink)?;
     for _ in 0..8 {
         disorder(pair, input, sink)?;
+        recorded(pair, sink)?;
     }
+    Ok(())
+}
+
+/// Reads what the recorders of both endpoints kept.
+#[cfg(feature = "trace")]
+fn recorded(pair: &mut Pair, sink: &mut Sink) -> Result<(), Failure> {
+    pair.hosts
+        .iter_mut()
+        .try_for_each(|host| events::recorded(&mut host.endpoint, sink))
+}
+
+#[cfg(not(feature = "trace"))]
+#[allow(
+    clippy::unnecessary_wraps,
+    reason = "the same call as with the feature"
+)]
+const fn recorded(_: &mut Pair, _: &mut Sink) -> Result<(), Failure> {
     Ok(())
 }
 
@@ -162,8 +183,11 @@ fn life(pair: &mut Pair, input: &mut Input, sink: &mut Sink) -> Result<(), Failu
 
     let live = handles(pair, first.0)?;
     objects::all(input, sink, live);
+    #[cfg(feature = "trace")]
+    events::observers(input, sink, live);
     let now = pair.now;
     objects::endpoint(&mut pair.side(0).0.endpoint, now, first.0, sink);
+    recorded(pair, sink)?;
 
     // The client ends its direction; the server still sends.
     shutdown(pair, 0, second.0, Shutdown::Write)?;

@@ -21,6 +21,10 @@ pub fn all(pair: &mut IsmPair, input: &mut Input, sink: &mut Sink) -> Result<(),
         ends(pair, input).ok_or(Failure::ClosedOtherwise)?;
         reports(pair, input).ok_or(Failure::GroupLives)?;
         refusals(pair, input).ok_or(Failure::NeverIdle)?;
+        #[cfg(feature = "trace")]
+        for end in &mut pair.ends {
+            crate::events::recorded(&mut end.endpoint, sink)?;
+        }
     }
     Ok(())
 }

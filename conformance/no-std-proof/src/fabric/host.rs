@@ -12,6 +12,7 @@ use smc_proto::wire::types::{DiagnosisCode, Gid, Mac, Mtu, PeerId, Qpn, RKey, RT
 
 use super::{BASE, BUFFERS, CONNECTIONS, DEVICE, LINKS, MEMORY, Tables};
 use crate::Failure;
+use crate::observed::{Stored, stored};
 
 /// What a server does with a Proposal.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -60,7 +61,7 @@ impl Known {
 
 /// One end: an endpoint, its memory and its RNIC.
 pub struct Host {
-    pub endpoint: Endpoint<Tables>,
+    pub endpoint: Endpoint<Stored<Tables>>,
     pub path: LocalPath,
     pub(super) memory: [[u8; MEMORY]; BUFFERS],
     pub(super) buffers: [Option<BufferId>; BUFFERS],
@@ -100,7 +101,7 @@ pub(super) const fn path(number: u8, device: DeviceId) -> LocalPath {
 impl Host {
     pub(super) const fn new(number: u8) -> Self {
         Self {
-            endpoint: Endpoint::new(config(number), number as u64, Tables::new()),
+            endpoint: Endpoint::new(config(number), number as u64, stored(Tables::new())),
             path: path(number, DEVICE),
             memory: [[0; MEMORY]; BUFFERS],
             buffers: [None; BUFFERS],
