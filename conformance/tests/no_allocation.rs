@@ -4,11 +4,11 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-#[path = "../no-std-proof/src/unobserved.rs"]
-mod observed;
 #[allow(dead_code, unreachable_pub, reason = "the proof uses more of it")]
 #[path = "../no-std-proof/src/ism_pair.rs"]
 mod ism_pair;
+#[path = "../no-std-proof/src/unobserved.rs"]
+mod observed;
 
 use conformance::direct::{DEVICE, Pair};
 use smc_proto::command::{RdmaCommand, TcpCommand};
