@@ -398,3 +398,22 @@ impl fmt::Debug for Stack {
         f.debug_struct("Stack").finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stack_ends_whether_its_thread_has_started_or_not() {
+        let patience = Duration::from_secs(10);
+        let late = || Stack::with_late_thread(Settings::default()).unwrap();
+        let idle = late();
+        assert!(!*idle.handle.thread.lock());
+        assert!(idle.end(patience));
+        let begun = late().current().unwrap();
+        assert!(*begun.handle.thread.lock());
+        begun.start().unwrap();
+        assert!(begun.end(patience));
+        assert!(*Stack::open().unwrap().handle.thread.lock());
+    }
+}
