@@ -87,6 +87,15 @@
 //! - A signal handler does not cut a connect short, and a read or a write only if the program
 //!   asks for it ([`SmcStream::set_interruptible`]).
 //!
+//! # Logging
+//!
+//! With the feature `tracing`, subscribers of the crate `tracing` get an event of the target
+//! `smc_sockets` and the level `INFO` for each connection: SMC, or TCP and the reason. The target
+//! `smc_sockets::engine` has the events of the engine: `WARN` for what broke, `DEBUG` for messages
+//! and states, `TRACE` for bytes, buffers and timers. They are made only while a subscriber wants
+//! `DEBUG` of that target, and bytes take a slower path meanwhile. A subscriber is called with the
+//! stack locked: it must not use streams of that stack.
+//!
 //! # Other systems than Linux
 //!
 //! There this crate compiles, and every connection is TCP: [`SmcListener`], [`SmcStream`], their
@@ -144,6 +153,8 @@ mod socket;
 mod stack;
 #[cfg(target_os = "linux")]
 mod stream;
+#[cfg(target_os = "linux")]
+mod subscribed;
 #[cfg(target_os = "linux")]
 mod system;
 #[cfg(target_os = "linux")]

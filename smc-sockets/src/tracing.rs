@@ -14,7 +14,7 @@ use smc_proto::time::Instant;
 use smc_proto::trace::{Observed, Observer, Record, Subject, TraceEvent};
 use smc_view::trace::{LEASE, Note, NotedConnection, NotedEvent, TraceWriter};
 
-use crate::viewing;
+use crate::{subscribed, viewing};
 
 /// An engine whose events are written for readers.
 pub(crate) type Engine = Endpoint<Observed<Owned, Tracing>>;
@@ -77,7 +77,7 @@ impl Tracing {
 
     /// Writes the addresses of a connection.
     pub(crate) fn entered(&self, conn: ConnId, (local, peer): (SocketAddr, SocketAddr)) {
-        if let Some(writer) = self.writer {
+        if let Some(writer) = self.writer.filter(|_| self.is_on) {
             writer.write(&Note::Connection(NotedConnection {
                 at: viewing::wall_clock(),
                 stack: self.stack,
@@ -92,10 +92,11 @@ impl Tracing {
 impl Observer for Tracing {
     #[inline(always)]
     fn is_on(&self) -> bool {
-        self.is_on
+        self.is_on || subscribed::is_on()
     }
 
     fn observe(&mut self, at: Instant, subject: Subject, event: &TraceEvent) {
+        subscribed::observe(self.stack, subject, event);
         let Some(writer) = self.writer.filter(|_| at <= self.until) else {
             // No reader has come back.
             self.is_on = false;

@@ -213,6 +213,7 @@ impl Row {
         carrier: &Carrier,
         role: Role,
     ) {
+        crate::subscribed::decided(ends, carrier, role);
         let Some(publisher) = publisher() else {
             return;
         };
