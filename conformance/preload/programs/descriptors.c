@@ -561,6 +561,34 @@ static void vforked_client(int port)
     MUST(close(fd));
 }
 
+/* --- a child of vfork connects, before its parent does: its threads would end with it */
+
+static void vforked_connects_server(int listener)
+{
+    expect_end(take(listener));
+    for (int round = 0; round < 2; round++) {
+        int fd = welcome(listener);
+        signal_peer(fd);
+        expect_end(fd);
+    }
+}
+
+static void vforked_connects_client(int port)
+{
+    struct sockaddr_in address = loopback(port);
+    pid_t child = vfork();
+    if (child == 0) {
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+        _exit(connect(fd, (struct sockaddr *)&address, sizeof address) < 0 && errno != EINPROGRESS);
+    }
+    await_child("the child", must("vfork", child));
+    for (int round = 0; round < 2; round++) {
+        int fd = greet(port);
+        await_peer(fd);
+        MUST(close(fd));
+    }
+}
+
 /* --- the limit of descriptors is the program's */
 
 static void limit_server(int listener)
@@ -835,6 +863,7 @@ const struct test_case cases[] = {
     {"executed-beside", executed_beside_server, echo_client},
     {"started-beside", started_beside_server, started_beside_client},
     {"vforked", vforked_server, vforked_client},
+    {"vforked-connects", vforked_connects_server, vforked_connects_client},
     {"limit", limit_server, limit_client},
     {"limits", limits_server, limits_client},
     {"executed", executed_server, executed_client},

@@ -473,6 +473,27 @@ static void nested_early_server(int listener)
     MUST(close(fd));
 }
 
+/* Of two sets the outer one becomes the inner one. */
+static void nested_turned_server(int listener)
+{
+    int fd = take_settled(listener);
+    int one = MUST(epoll_create1(0)), other = MUST(epoll_create1(0));
+    control(one, EPOLL_CTL_ADD, fd, EPOLLIN, 1);
+    control(other, EPOLL_CTL_ADD, fd, EPOLLIN, 2);
+    control(one, EPOLL_CTL_ADD, other, EPOLLIN, 3);
+    control(one, EPOLL_CTL_DEL, other, 0, 0);
+    control(other, EPOLL_CTL_ADD, one, EPOLLIN, 4);
+    ready_now("one", one);
+    ready_now("other", other);
+    control(other, EPOLL_CTL_DEL, fd, 0, 0);
+    wish(fd, 1);
+    becomes_ready("other", other);
+    becomes_ready("one", one);
+    MUST(close(other));
+    MUST(close(one));
+    MUST(close(fd));
+}
+
 static void set_closed_first_server(int listener)
 {
     int fd = take_settled(listener);
@@ -614,6 +635,7 @@ const struct test_case cases[] = {
     {"nested", nested_server, remote_client},
     {"nested-edges", nested_edges_server, remote_client},
     {"nested-early", nested_early_server, remote_client},
+    {"nested-turned", nested_turned_server, remote_client},
     {"set-closed-first", set_closed_first_server, remote_client},
     {"several-sets", several_sets_server, two_clients},
     {"changed-while-waited", changed_while_waited_server, remote_client},

@@ -67,6 +67,10 @@ fn begin(fd: i32, to: SocketAddr) -> Connects {
     if !config::is_active() || table::has(fd) || !(is_unused || is_unconnected(fd)) {
         return Connects::Kernel;
     }
+    // A thread that a child of vfork starts for its parent ends with the child.
+    if config::is_vforked() {
+        return Connects::Kernel;
+    }
     let refused = config::policy().map_or_else(
         || Some("the policy cannot be used".to_owned()),
         |policy| policy.connecting(to).err().map(|rule| rule.to_string()),

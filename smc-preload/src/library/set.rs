@@ -17,6 +17,7 @@ mod kernel;
 mod registered;
 mod state;
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
@@ -186,6 +187,11 @@ impl Set {
             return;
         }
         self.settle_inner();
+        self.settle_own();
+    }
+
+    /// Settles a set but for those that it has.
+    fn settle_own(&self) {
         // Once, unless something comes meanwhile.
         for _ in 0..SETTLING {
             let mut state = lock(&self.state);
@@ -205,12 +211,31 @@ impl Set {
         lock(&self.state).leave();
     }
 
-    /// Settles the sets that this one has.
+    /// Settles the sets that this one has, each once, the innermost first. A set that was removed
+    /// from another one is still among those of that, and may have it now: there are circles.
     fn settle_inner(&self) {
-        let inner = lock(&self.state).inner.clone();
-        for set in inner.iter().filter_map(Weak::upgrade) {
-            set.settle();
+        let mut seen = BTreeSet::from([self.id]);
+        let mut found = Vec::new();
+        let mut inner = self.inner();
+        let mut next = 0;
+        loop {
+            found.extend(inner.into_iter().filter(|set| seen.insert(set.id)));
+            let Some(set) = found.get(next) else {
+                break;
+            };
+            inner = set.inner();
+            next += 1;
         }
+        for set in found.iter().rev() {
+            set.settle_own();
+        }
+    }
+
+    /// The sets of this process that this one has, or had.
+    fn inner(&self) -> Vec<Arc<Self>> {
+        let inner = lock(&self.state).inner.clone();
+        let inner = inner.iter().filter_map(Weak::upgrade);
+        inner.filter(|set| set.is_of_this_process()).collect()
     }
 
     /// Changes the registration of a connection.

@@ -119,6 +119,10 @@ fn after_accept(listener: c_int, fd: c_int, flags: c_int) {
         return;
     }
     fds::is_new(fd);
+    if config::is_vforked() {
+        // It would be among the connections of the parent.
+        return;
+    }
     guard(|| {
         if !table::has(listener) {
             // From another program, by exec.
