@@ -34,7 +34,7 @@ impl<'a> Polling<'a> {
     /// Begins to poll for as long as that has paid lately, and no longer than `most`.
     pub(super) fn begin(shard: &'a Shard, spin: &'a Mutex<SpinBudget>, most: Duration) -> Self {
         let contention = &shard.contention;
-        let phase = Phase::begin(shard.now(), (spin, shard.spin), contention, most);
+        let phase = Phase::begin(shard.now(), spin, contention, most);
         Self { shard, phase }
     }
 
@@ -90,7 +90,8 @@ struct Phase<'a> {
     contention: &'a Contention,
     /// Zero once it is over.
     budget: Duration,
-    /// The budget was less than the whole: to find something brings that back.
+    /// Later waits have less than the whole budget, as one that is a try may find out: to find
+    /// something brings the whole back.
     learns: bool,
     began: Instant,
     last: Instant,
@@ -101,11 +102,14 @@ struct Phase<'a> {
 impl<'a> Phase<'a> {
     fn begin(
         now: Instant,
-        (spin, whole): (&'a Mutex<SpinBudget>, Duration),
+        spin: &'a Mutex<SpinBudget>,
         contention: &'a Contention,
         most: Duration,
     ) -> Self {
-        let learnt = lock(spin).begin();
+        let (learnt, is_whole) = {
+            let mut spin = lock(spin);
+            (spin.begin(), spin.is_whole())
+        };
         let budget = match contention.lasts(now) {
             true => learnt.min(ALONE),
             false => learnt,
@@ -114,7 +118,7 @@ impl<'a> Phase<'a> {
             spin,
             contention,
             budget: budget.min(most),
-            learns: learnt != whole,
+            learns: !is_whole,
             began: now,
             last: now,
             yielded: Some(now),
@@ -185,7 +189,7 @@ mod tests {
         contention: &Contention,
         elsewhere: Duration,
     ) -> Vec<Next> {
-        let mut phase = Phase::begin(*now, (spin, WHOLE), contention, EVER);
+        let mut phase = Phase::begin(*now, spin, contention, EVER);
         let mut all = Vec::new();
         while !phase.budget.is_zero() {
             *now = now.after(US);
@@ -233,7 +237,7 @@ mod tests {
         let spin = Mutex::new(SpinBudget::new(WHOLE));
         let contention = Contention::default();
         let now = Instant::from_nanos(1_000_000);
-        let mut phase = Phase::begin(now, (&spin, WHOLE), &contention, EVER);
+        let mut phase = Phase::begin(now, &spin, &contention, EVER);
         assert_eq!(phase.next(now.after(US)), Next::Look);
         assert_eq!(phase.next(now.after(4 * US)), Next::Look);
         phase.found();
@@ -241,13 +245,38 @@ mod tests {
     }
 
     #[test]
+    fn a_try_that_finds_something_brings_the_whole_budget_back() {
+        let spin = Mutex::new(SpinBudget::new(WHOLE));
+        let contention = Contention::default();
+        let mut now = Instant::from_nanos(1_000_000);
+        // The answer takes longer than the least budget, and less than the whole.
+        let answers = 20 * US;
+        let mut tries = 0;
+        while spin.lock().unwrap().is_whole() {
+            wait(&mut now, &spin, &contention, US);
+        }
+        (0..10).for_each(|_| spin.lock().unwrap().missed());
+        while !spin.lock().unwrap().is_whole() {
+            tries += 1;
+            assert!(tries < 100, "it stays at the least");
+            let mut phase = Phase::begin(now, &spin, &contention, EVER);
+            match phase.next(now.after(answers)) {
+                Next::Sleep => {}
+                _ => phase.found(),
+            }
+            now = now.after(2 * answers);
+        }
+        assert!(tries > 1, "{tries}");
+    }
+
+    #[test]
     fn no_wait_is_longer_than_its_caller_says() {
         let spin = Mutex::new(SpinBudget::new(WHOLE));
         let contention = Contention::default();
         let now = Instant::from_nanos(1_000_000);
-        let none = Phase::begin(now, (&spin, WHOLE), &contention, Duration::ZERO);
+        let none = Phase::begin(now, &spin, &contention, Duration::ZERO);
         assert!(none.budget.is_zero());
-        let mut short = Phase::begin(now, (&spin, WHOLE), &contention, 3 * US);
+        let mut short = Phase::begin(now, &spin, &contention, 3 * US);
         assert_eq!(short.next(now.after(4 * US)), Next::Sleep);
     }
 }

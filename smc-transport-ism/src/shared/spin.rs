@@ -62,6 +62,12 @@ impl SpinBudget {
         self.budget
     }
 
+    /// Whether a spin that finds something leaves the budget as it is.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.budget == self.most
+    }
+
     /// Notes that the spin found something.
     pub fn found(&mut self) {
         self.budget = self.most;
