@@ -18,6 +18,7 @@ pub mod cdc_apply;
 pub mod clc;
 pub mod conn_pair;
 mod contract;
+pub mod events;
 pub mod llc_v2;
 mod model;
 mod net;
@@ -81,6 +82,7 @@ pub const TARGETS: &[Target] = &[
     message("cdc_any", wire::cdc_any),
     message("cdc_ism", wire::cdc_ism),
     message("tcp_option", wire::tcp_option),
+    message("event_records", events::event_records),
     steps("clc_stream", stream::clc_stream),
     steps("handshake_ops", solo::handshake_ops),
     steps("linkgroup_ops", solo::linkgroup_ops),
