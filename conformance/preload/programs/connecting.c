@@ -399,15 +399,16 @@ static void reconnected_client(int port)
 /* --- a server that accepts, and uses the connection late: the client is connected, as over TCP */
 
 #define IN_TIME 400
+#define LATE 5
 
 static void used_late_server(int listener)
 {
-    int late[3];
-    for (int at = 0; at < 3; at++)
+    int late[LATE];
+    for (int at = 0; at < LATE; at++)
         late[at] = take(listener);
     /* Its client has been told by then. */
     int fd = welcome(listener);
-    for (int at = 0; at < 3; at++) {
+    for (int at = 0; at < LATE; at++) {
         await_peer(late[at]);
         signal_peer(late[at]);
         expect_end(late[at]);
@@ -417,7 +418,7 @@ static void used_late_server(int listener)
 
 static void used_late_client(int port)
 {
-    int late[3];
+    int late[LATE];
     struct sockaddr_in address = loopback(port);
     /* By poll(2), and by select(2) and a second connect(2). */
     late[0] = begin(port);
@@ -433,13 +434,23 @@ static void used_late_client(int port)
     int second = connect(late[1], (struct sockaddr *)&address, sizeof address);
     if (second < 0 && errno != EISCONN)
         outcome("second connect", second);
+    /* By sets, of levels and of edges. */
+    for (int at = 2; at < 4; at++) {
+        late[at] = begin(port);
+        int set = MUST(epoll_create1(0));
+        struct epoll_event event = {.events = EPOLLOUT | (at == 2 ? 0 : EPOLLET)};
+        MUST(epoll_ctl(set, EPOLL_CTL_ADD, late[at], &event));
+        outcome("epoll_wait", epoll_wait(set, &event, 1, IN_TIME));
+        say("SO_ERROR %d", pending_error(late[at]));
+        MUST(close(set));
+    }
     /* By a call that waits for so long at most. */
-    late[2] = tcp();
+    late[4] = tcp();
     time = (struct timeval){.tv_usec = IN_TIME * 1000};
-    MUST(setsockopt(late[2], SOL_SOCKET, SO_SNDTIMEO, &time, sizeof time));
-    outcome("connect", connect(late[2], (struct sockaddr *)&address, sizeof address));
+    MUST(setsockopt(late[4], SOL_SOCKET, SO_SNDTIMEO, &time, sizeof time));
+    outcome("connect", connect(late[4], (struct sockaddr *)&address, sizeof address));
     int fd = greet(port);
-    for (int at = 0; at < 3; at++) {
+    for (int at = 0; at < LATE; at++) {
         set_nonblocking(late[at], false);
         finish(late[at]);
     }

@@ -24,7 +24,7 @@ use super::table::{self, Object};
 use super::{config, errno, report};
 
 pub(crate) use descriptor::{borrowed, low_water, set_mode};
-pub(crate) use making::SLICE;
+pub(crate) use making::{LATE_AGAIN, SLICE};
 
 use descriptor::{is_writable, poll_one, replace};
 use making::Pending;

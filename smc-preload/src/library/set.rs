@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use libc::{EPOLLERR, EPOLLHUP, epoll_event, sigset_t};
 use rustix::io::Errno;
 
-use super::conn::{Conn, Phase, SLICE, lock};
+use super::conn::{Conn, Phase, lock};
 use super::table::{self, Object, Registration};
 use super::{config, connecting};
 
@@ -364,6 +364,7 @@ impl Set {
                 self.settle_inner();
                 state = lock(&self.state);
             }
+            state.look_at_early();
             let found = state.collect(into);
             if !state.going_on.is_empty() {
                 let going_on = std::mem::take(&mut state.going_on);
@@ -410,8 +411,9 @@ impl Set {
             }
             let until = *deadline.get_or_insert_with(|| end(time));
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-            let is_slice = !state.unwatched.is_empty() && left.is_none_or(|left| left > SLICE);
-            let left = if is_slice { Some(SLICE) } else { left };
+            let slice = state.slice();
+            let is_slice = slice.is_some_and(|slice| left.is_none_or(|left| left > slice));
+            let left = if is_slice { slice } else { left };
             state.sleepers += 1;
             drop(state);
             let woken = kernel_wait(epoll, into, left, mask);

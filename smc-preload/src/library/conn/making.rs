@@ -19,6 +19,8 @@ pub(crate) const SLICE: Duration = Duration::from_millis(50);
 /// Time after which a program that waits until it is connected is told so, if its server has not
 /// used the connection yet: TCP has connected.
 const LATE: Duration = Duration::from_millis(50);
+/// Time after which a set looks whether a connection is late, and looks again: [`LATE`] is over then.
+pub(crate) const LATE_AGAIN: Duration = Duration::from_millis(51);
 /// How long the first call that writes waits for the decision, although it is not to wait: over TCP a
 /// connection that was just accepted has room for what a server sends first.
 const MOMENT: Duration = Duration::from_millis(5);
@@ -133,6 +135,12 @@ impl Conn {
             && self.began.elapsed() > LATE
             && !self.is_inherited()
             && lock(&self.fds).first().is_some_and(|fd| is_writable(*fd))
+    }
+
+    /// When to look whether it is connected, and late; `None` if that is not reported.
+    pub(crate) fn late_at(&self) -> Option<Instant> {
+        let is_reported = !self.accepted && !self.has_tried.load(Ordering::Relaxed);
+        is_reported.then(|| self.began + LATE_AGAIN)
     }
 
     /// Goes on with a connection for the first call that writes and is not to wait.

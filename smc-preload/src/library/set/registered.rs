@@ -26,6 +26,8 @@ pub(super) struct Registered {
     pub(super) is_pending: bool,
     /// The loop lists it while it is pending.
     pub(super) is_awaited: bool,
+    /// It is noted when to look whether it is late.
+    pub(super) is_early: bool,
 }
 
 /// No registration.
@@ -68,6 +70,7 @@ impl State {
             is_driven: false,
             is_pending: false,
             is_awaited: false,
+            is_early: false,
         });
         let token = match self.free.pop() {
             Some(token) => token,

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
 
 use libc::epoll_event;
 use rustix::event::EventfdFlags;
@@ -10,7 +11,7 @@ use smc_sockets::{EventLoop, Ready, Wait, descriptors};
 
 use super::registered::Registered;
 use super::{ALWAYS, LOOP, LOW, Set, kernel_ctl, key};
-use crate::library::conn::{Conn, Phase};
+use crate::library::conn::{Conn, LATE_AGAIN, Phase, SLICE};
 use crate::library::table;
 use crate::library::{config, hidden};
 
@@ -38,6 +39,9 @@ pub(super) struct State {
     pub(super) turns: u32,
     /// Threads that sleep in the kernel's set.
     pub(super) sleepers: usize,
+    /// Connections of this side that are being made: when to look whether they are late, their
+    /// tokens and their numbers, the first one first.
+    pub(super) early: VecDeque<(Instant, usize, u64)>,
     /// Epoll sets that the kernel has in this one.
     pub(super) inner: Vec<Weak<Set>>,
     /// Something else polls the set: another set, or poll(2).
@@ -101,7 +105,10 @@ impl State {
         };
         let (conn, fd) = (at.conn.clone(), at.fd);
         match conn.phase() {
-            Phase::Pending => self.begin_pending(token, fd, &conn),
+            Phase::Pending => {
+                self.await_late(token, &conn);
+                self.begin_pending(token, fd, &conn);
+            }
             Phase::Failed => {
                 self.end_pending(token);
                 self.has_news(token);
@@ -248,6 +255,48 @@ impl State {
         if !self.unwatched.contains(&token) {
             self.unwatched.push(token);
         }
+    }
+
+    /// Notes when a connection that is being made is to be looked at, as its server may be late.
+    fn await_late(&mut self, token: usize, conn: &Conn) {
+        let Some(at) = self.at(token).filter(|at| !at.is_early) else {
+            return;
+        };
+        if let Some(late_at) = conn.late_at() {
+            at.is_early = true;
+            self.early.push_back((late_at, token, conn.id));
+        }
+    }
+
+    /// Reports connections of which it is not decided in time what carries them.
+    pub(super) fn look_at_early(&mut self) {
+        if self.early.is_empty() {
+            return;
+        }
+        let now = Instant::now();
+        while let Some((_, token, id)) = self.early.front().copied().filter(|(at, ..)| *at <= now) {
+            self.early.pop_front();
+            let Some(at) = self.at(token).filter(|at| at.conn.id == id) else {
+                continue;
+            };
+            if at.conn.phase() != Phase::Pending {
+                continue;
+            }
+            if at.conn.is_connected_late() {
+                self.has_news(token);
+            } else if at.conn.late_at().is_some() {
+                // TCP connects still.
+                self.early.push_back((now + LATE_AGAIN, token, id));
+            }
+        }
+    }
+
+    /// The longest sleep after which something is to be looked at.
+    pub(super) fn slice(&self) -> Option<Duration> {
+        let unwatched = (!self.unwatched.is_empty()).then_some(SLICE);
+        let early = self.early.front();
+        let early = early.map(|(at, ..)| at.saturating_duration_since(Instant::now()));
+        unwatched.into_iter().chain(early).min()
     }
 
     /// Looks at connections for which nothing wakes the thread.
