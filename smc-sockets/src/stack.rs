@@ -409,7 +409,9 @@ mod tests {
         let late = || Stack::with_late_thread(Settings::default()).unwrap();
         let idle = late();
         assert!(!*idle.handle.thread.lock());
+        let shard = Arc::downgrade(idle.shard());
         assert!(idle.end(patience));
+        assert!(shard.upgrade().is_none(), "its descriptors and memory stay");
         let begun = late().current().unwrap();
         assert!(*begun.handle.thread.lock());
         begun.start().unwrap();

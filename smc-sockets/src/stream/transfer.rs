@@ -48,7 +48,7 @@ impl SmcStream {
             let available = state.readable_len(socket).unwrap_or(room);
             let len = available.max(LEAST).min(room);
             let read = state.read(shard, socket, into.first(len), now);
-            if len < room && matches!(read, Some(Ok(_))) {
+            if len < room && matches!(read, Some(Ok(1..))) {
                 socket.view.had_room(room);
             }
             read
