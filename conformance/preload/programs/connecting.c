@@ -1,5 +1,6 @@
 /* How connections are made, and what programs ask about them. */
 #include "case.h"
+#include <time.h>
 
 static void ends_server(int listener)
 {
@@ -494,6 +495,44 @@ static void speaks_first_client(int port)
     }
 }
 
+/* --- a server that speaks first to clients of which it is never decided: none of them holds it up */
+
+#define SILENT 60
+
+static void speaks_in_vain_server(int listener)
+{
+    int fds[SILENT];
+    for (int at = 0; at < SILENT; at++)
+        fds[at] = MUST(accept4(listener, NULL, NULL, SOCK_NONBLOCK));
+    struct timespec began, ended;
+    clock_gettime(CLOCK_MONOTONIC, &began);
+    for (int at = 0; at < SILENT; at++)
+        (void)!write(fds[at], "welcome", 7);
+    clock_gettime(CLOCK_MONOTONIC, &ended);
+    long took = (ended.tv_sec - began.tv_sec) * 1000 + (ended.tv_nsec - began.tv_nsec) / 1000000;
+    say("in time: %d", took < SILENT);
+    expect_end(welcome(listener));
+}
+
+static void speaks_in_vain_client(int port)
+{
+    pid_t children[SILENT];
+    for (int at = 0; at < SILENT; at++) {
+        children[at] = branch();
+        if (children[at] == 0) {
+            begin(port);
+            raise(SIGSTOP);
+            _exit(0);
+        }
+        MUST(waitpid(children[at], NULL, WUNTRACED));
+    }
+    MUST(close(greet(port)));
+    for (int at = 0; at < SILENT; at++) {
+        MUST(kill(children[at], SIGKILL));
+        MUST(waitpid(children[at], NULL, 0));
+    }
+}
+
 const struct test_case cases[] = {
     {"again", ends_server, again_client},
     {"pending", ends_server, pending_client},
@@ -509,5 +548,6 @@ const struct test_case cases[] = {
     {"reconnected", ends_server, reconnected_client},
     {"used-late", used_late_server, used_late_client},
     {"speaks-first", speaks_first_server, speaks_first_client},
+    {"speaks-in-vain", speaks_in_vain_server, speaks_in_vain_client},
     {NULL, NULL, NULL},
 };

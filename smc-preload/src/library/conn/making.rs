@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
@@ -24,6 +24,19 @@ pub(crate) const LATE_AGAIN: Duration = Duration::from_millis(51);
 /// How long the first call that writes waits for the decision, although it is not to wait: over TCP a
 /// connection that was just accepted has room for what a server sends first.
 const MOMENT: Duration = Duration::from_millis(5);
+
+/// Milliseconds without such waits after one in vain: clients that answer nothing take a twentieth of
+/// a server's time at most.
+const MOMENTLESS: u64 = 100;
+/// When these end, in milliseconds of the monotonic clock.
+static NO_MOMENT_UNTIL: AtomicU64 = AtomicU64::new(0);
+
+/// The monotonic clock in milliseconds.
+fn milliseconds() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
+    seconds.saturating_mul(1000) + u64::try_from(now.tv_nsec / 1_000_000).unwrap_or(0)
+}
 
 /// How a connection comes about.
 pub(super) enum Pending {
@@ -150,8 +163,16 @@ impl Conn {
         {
             return phase;
         }
+        if milliseconds() < NO_MOMENT_UNTIL.load(Ordering::Relaxed) {
+            return phase;
+        }
         let _ = self.wait_decided(Some(Instant::now() + MOMENT));
-        self.phase()
+        let phase = self.phase();
+        if phase == Phase::Pending {
+            let until = milliseconds().saturating_add(MOMENTLESS);
+            NO_MOMENT_UNTIL.store(until, Ordering::Relaxed);
+        }
+        phase
     }
 
     /// Goes on with a connection that is being made.
