@@ -59,7 +59,7 @@ pub(super) const WHOLE_FOR: Duration = Duration::from_millis(1500);
 /// Most bytes of the finished DMBs of one peer that keep all pages. A peer keeps far fewer for its
 /// next connections, and withdraws the others at once, pages and all: to cut those would be done
 /// twice.
-pub(super) const WHOLE: usize = 256 << 20;
+pub(super) const WHOLE: usize = 64 << 20;
 
 /// A mapped DMB of a peer.
 #[derive(Debug)]
