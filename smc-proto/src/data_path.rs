@@ -40,8 +40,8 @@ use crate::trace::{self, Tap, TimerKind, TraceEvent};
 
 /// Core and the tables of the data path, borrowed for one call.
 ///
-/// Methods are inlined into their callers, of which most have two: one in the facade, one in
-/// the engine. A call by reference would write the whole struct to memory first. Functions
+/// Methods are inlined into their callers, of which most have two: one in `Endpoint`, one in
+/// `Engine`. A call by reference would write the whole struct to memory first. Functions
 /// that are not inlined therefore take the parts, each of which is passed in registers
 /// ([`DataPath::parts`]).
 pub(crate) struct DataPath<'a> {
@@ -63,9 +63,10 @@ pub(crate) type Parts<'a> = (
 /// Outcome of [`Endpoint::read`](crate::endpoint::Endpoint::read).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct ReadOutcome {
-    /// Bytes that are free again.
+    /// Bytes that the application took, which are free in the receive ring again.
     pub bytes: u32,
-    /// Whether a message to the peer follows: there is more to poll than before.
+    /// Whether a CDC message with the new consumer cursor was queued, so that there is a transmit to
+    /// poll.
     pub follows: bool,
 }
 
@@ -76,7 +77,7 @@ pub struct ReadOutcome {
 pub(crate) enum Deferred {
     /// Nothing is left to do.
     Nothing,
-    /// A connection has notices that are not only about bytes.
+    /// A connection has events other than `Readable` and `Writable`.
     Notices(ConnIdx),
     /// A connection may be freed, if it has ended and nothing of it is in flight.
     Release(ConnIdx),
@@ -137,8 +138,8 @@ impl DataPath<'_> {
             .then_some(id.index)
     }
 
-    /// Key that alert tokens are made with. Its first use makes it: the capacity of the table
-    /// is not known before.
+    /// Key that alert tokens are made with. Made at its first use, when the capacity of the table
+    /// is known.
     pub(crate) fn token_key(&mut self) -> TokenKey {
         let capacity = self.connections.capacity();
         let core = &mut *self.core;
@@ -212,7 +213,7 @@ impl DataPath<'_> {
         }
     }
 
-    /// Queues a command for the TCP connection of a connection.
+    /// Queues a command for the TCP connection of an SMC connection.
     pub(crate) fn command_tcp(&mut self, conn: ConnIdx, command: TcpCommand) {
         if let Some(record) = self.connections.at_mut(conn) {
             record.tcp = Some(command);
@@ -234,9 +235,8 @@ impl DataPath<'_> {
 
     // ---- follow-up work ----------------------------------------------------
 
-    /// Does what follows from a change of a connection's state, as far as it is about bytes:
-    /// schedules the connection's link, sets its deadline, notifies the application. Returns what
-    /// else follows.
+    /// Follows a change of a connection: schedules its link, sets its deadline, and notifies the
+    /// application of bytes and room. Returns what is left for [`Groups`] or [`Engine`].
     #[inline(always)]
     pub(crate) fn follow_up(&mut self, index: ConnIdx) -> Deferred {
         let (core, connections, links, tap) = self.parts();
@@ -260,7 +260,7 @@ impl DataPath<'_> {
     /// The next event, if it is `Readable` or `Writable` and the only one of an active
     /// connection.
     #[inline(always)]
-    pub(crate) fn next_of_bytes(&mut self) -> Option<Event> {
+    pub(crate) fn next_data_event(&mut self) -> Option<Event> {
         let index = self.core.connection_events.first()?;
         let (generation, record) = self.connections.entry(index)?;
         let conn = ConnId { index, generation };

@@ -183,7 +183,7 @@ impl Attempt {
         let client_opt_in = shard.opt_in.before_connect(&socket, to, room);
         let pairs = shard.pairs && shard.memory_limit().is_none();
         let may_pair = pairs && room && client_opt_in.permitted.is_ok();
-        let known = shard.known_servers.at(to).filter(|_| may_pair);
+        let known = shard.known_servers.get(to).filter(|_| may_pair);
         // The eventfd comes first: once announced, the connection may be SMC for the peer, although
         // this side could not wait for that.
         let notified = match (waits, &known) {

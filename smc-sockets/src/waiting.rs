@@ -147,7 +147,7 @@ fn wait<'a, T>(
     let timeout = socket.timeout(direction);
     let mut polling = Polling::begin(shard, &socket.spin, timeout.unwrap_or(Duration::MAX));
     let began = polling.began();
-    while polling.goes_on() {
+    while polling.has_budget() {
         if state.spin_for(shard, socket, now, POLLS_PER_CLOCK)
             && let Some(done) = attempt(&mut state, now)
         {
@@ -207,7 +207,7 @@ pub(crate) fn spin(
         return None;
     }
     let mut polling = Polling::begin(shard, &socket.spin, ROOT).without_yields();
-    if !polling.goes_on() {
+    if !polling.has_budget() {
         return None;
     }
     let mut now = shard.coarse();
@@ -233,7 +233,7 @@ pub(crate) fn spin(
         if !others {
             now = polling.tick();
         }
-        if others || !polling.goes_on() {
+        if others || !polling.has_budget() {
             // The caller sleeps elsewhere.
             shard.lock().stop_spinning(shard, now);
             return Some(match others {
@@ -315,17 +315,17 @@ impl Shard {
             let coarse = self.coarse();
             state.drain_completions(self, coarse);
             let is_over = happened(&mut state);
-            if is_over || !polling.goes_on() {
+            if is_over || !polling.has_budget() {
                 state.stop_spinning(self, coarse);
             }
             drop(state);
             if is_over {
-                if polling.goes_on() {
+                if polling.has_budget() {
                     polling.found();
                 }
                 return true;
             }
-            if !polling.goes_on() {
+            if !polling.has_budget() {
                 return false;
             }
             for _ in 0..POLLS_PER_CLOCK {

@@ -1,7 +1,8 @@
-//! Descriptors of this library in a program that must not see them.
+//! Descriptors and threads of this library in a program that must not see them.
 //!
-//! A library that is preloaded into a program sets a [`Keeper`] before the first stack is opened:
-//! descriptors are then made by it, out of the way of those of the program.
+//! A library that is preloaded into a program sets a [`Keeper`], a set of hooks, before the first
+//! stack is opened: descriptors then get numbers that the program does not use, and handlers of
+//! signals know whether a thread is inside this library.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -12,16 +13,17 @@ use rustix::io::{Errno, Result};
 use crate::memory::system_calls::Signals;
 use crate::process::Installed;
 
-/// What a program sets for descriptors and threads of this library.
+/// Hooks of a preload library for descriptors and threads of this library.
 #[derive(Clone, Copy, Debug)]
 pub struct Keeper {
-    /// Makes a descriptor by the function that it gets, which makes no call that waits, and may
-    /// return another descriptor of the same open file instead.
+    /// Calls the function once, which does not block and opens a descriptor. May return a duplicate of
+    /// that descriptor at another number.
     pub make: fn(&mut dyn FnMut() -> Result<OwnedFd>) -> Result<OwnedFd>,
-    /// Runs a function, which makes no call that waits, while descriptors can be received.
+    /// Calls the function once, which does not block, while the limit of descriptors leaves room for
+    /// those that a peer sends.
     pub receive: fn(&mut dyn FnMut()),
-    /// Notes whether the calling thread runs code of this library, and returns what was noted
-    /// before: a thread that waits holds no lock, and does not count as running it.
+    /// Marks whether the calling thread is inside this library, and returns the mark before. A thread
+    /// that sleeps is not: it holds no lock, so that a handler of a signal may use the library.
     pub runs: fn(bool) -> bool,
 }
 
@@ -32,10 +34,11 @@ pub fn set_keeper(keeper: Keeper) {
     KEEPER.set(keeper);
 }
 
-/// Makes a descriptor that lasts, by the keeper if there is one.
+/// Opens a descriptor that lasts, by the hook if there is one.
 ///
 /// # Errors
-/// Errors of the function; [`Errno::MFILE`] if no descriptor is left.
+/// Errors of the function; [`Errno::MFILE`] if no descriptor is left; [`Errno::INVAL`] if the hook
+/// calls the function twice.
 pub fn keep(make: impl FnOnce() -> Result<OwnedFd>) -> Result<OwnedFd> {
     let Some(keeper) = KEEPER.get() else {
         return make();
@@ -44,7 +47,7 @@ pub fn keep(make: impl FnOnce() -> Result<OwnedFd>) -> Result<OwnedFd> {
     (keeper.make)(&mut || make.take().map_or(Err(Errno::INVAL), |make| make()))
 }
 
-/// Makes an eventfd that begins at a count, whose calls do not wait and which exec closes.
+/// Opens an eventfd with an initial count, non-blocking and close-on-exec.
 ///
 /// # Errors
 /// Errors of [`keep`] and of eventfd(2).
@@ -69,7 +72,8 @@ pub fn is_short_of_room(error: &io::Error) -> bool {
         )
 }
 
-/// Receives what may have descriptors with it.
+/// Calls the function once, which receives a message that may carry descriptors. `None` if the hook
+/// does not call it.
 pub(crate) fn receive<T>(receive: impl FnOnce() -> T) -> Option<T> {
     let Some(keeper) = KEEPER.get() else {
         return Some(receive());

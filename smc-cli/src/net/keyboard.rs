@@ -6,14 +6,15 @@
 //!
 //! A read of a terminal cannot be cancelled when its connection ends. So one thread reads for all
 //! connections, and what it reads goes to the connection that is open then. The thread reads the next
-//! chunk when the one before was taken.
+//! chunk when the one before was taken, and runs until the process ends.
 
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-/// The terminal, shared by all connections of a listener.
+/// The standard input, shared by the connections that one command makes or accepts, one after the
+/// other.
 #[derive(Clone, Default)]
 pub(super) struct Keyboard(Arc<Shared>);
 
@@ -24,7 +25,7 @@ struct Shared {
     changed: Condvar,
 }
 
-/// What was read and not taken.
+/// Bytes that were read and not taken, and the state of the standard input.
 #[derive(Default)]
 struct Typed {
     /// Whether the reader thread was started.
@@ -90,7 +91,7 @@ impl Keyboard {
 }
 
 impl Input {
-    /// Ends the input, as its connection has ended: what is typed from now on is for the next one.
+    /// Ends the input, as its connection has ended. Bytes that were not taken are for the next one.
     pub(super) fn end(&self) {
         // Under the lock, so that a thread that is about to wait does not miss it.
         let _typed = self.keyboard.0.typed();
@@ -99,8 +100,7 @@ impl Input {
     }
 }
 
-/// Waits for the terminal. Yields the end of the input once it is cut off or the standard input has
-/// ended.
+/// Blocks until there are bytes. `Ok(0)` once the input is cut off or the standard input has ended.
 impl Read for Input {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let shared = &self.keyboard.0;

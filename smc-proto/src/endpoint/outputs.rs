@@ -196,7 +196,7 @@ impl<S: Storage> Endpoint<S> {
     /// The next event.
     #[inline]
     pub fn poll_event(&mut self) -> Option<Event> {
-        if let Some(event) = self.data_path().next_of_bytes() {
+        if let Some(event) = self.data_path().next_data_event() {
             return Some(event);
         }
         if self.core.has_events() {

@@ -1,4 +1,5 @@
-//! Servers that this process has paired with, by address: which peers accept there.
+//! Servers that this process has paired with over shared memory, by address: which peers accept
+//! there. The next connection to one is announced to them, without asking the kernel who listens.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -6,19 +7,19 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use smc_transport_ism::shared::pairing::Peer;
 
-/// Most addresses that are remembered; a further one replaces any.
+/// Most addresses that are remembered; a further one evicts the lowest.
 const MAX_SERVERS: usize = 1024;
 
-/// Most processes that are remembered of one listener; a further one replaces the one that paired
-/// first.
+/// Most processes that are remembered of one listener; a further one evicts the one whose last
+/// pairing is oldest.
 const MAX_WORKERS: usize = 16;
 
 /// Which peers accept at an address.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Server {
-    /// One process, which alone has the listener.
+    /// One process, whose listener no other process shares.
     One(Peer),
-    /// Processes that share a listener. These have accepted; there may be others.
+    /// Processes that share a listener. These have accepted connections; others may accept, too.
     Workers(Vec<Peer>),
 }
 
@@ -42,20 +43,21 @@ impl KnownServers {
     }
 
     /// The server at an address, if this process has paired with it.
-    pub(crate) fn at(&self, address: SocketAddr) -> Option<Server> {
+    pub(crate) fn get(&self, address: SocketAddr) -> Option<Server> {
         self.lock().get(&address).cloned()
     }
 
-    /// Remembers a peer that has accepted at an address, where only its socket listens.
+    /// Remembers a peer that has accepted at an address, where its listener is the only one.
     pub(super) fn remember(&self, address: SocketAddr, peer: Peer) {
-        self.insert(address, Server::One(peer));
+        insert(&mut self.lock(), address, Server::One(peer));
     }
 
-    /// Remembers a peer that has accepted at an address and has called: it shares the socket that
-    /// listens there.
+    /// Remembers a peer that has accepted at an address and has called the client back: one of the
+    /// processes that share the listener.
     //= SHM-080
     pub(super) fn remember_worker(&self, address: SocketAddr, peer: Peer) {
-        let mut workers = match self.at(address) {
+        let mut all = self.lock();
+        let mut workers = match all.remove(&address) {
             Some(Server::Workers(workers)) => workers,
             Some(Server::One(_)) | None => Vec::new(),
         };
@@ -64,21 +66,20 @@ impl KnownServers {
             workers.remove(0);
         }
         workers.push(peer);
-        self.insert(address, Server::Workers(workers));
+        insert(&mut all, address, Server::Workers(workers));
     }
 
-    fn insert(&self, address: SocketAddr, server: Server) {
-        let mut all = self.lock();
-        if all.len() >= MAX_SERVERS && !all.contains_key(&address) {
-            all.pop_first();
-        }
-        all.insert(address, server);
-    }
-
-    /// Forgets the server at an address, which does not answer any more.
+    /// Forgets the server at an address, which has not answered, or has not paired.
     pub(super) fn forget(&self, address: SocketAddr) {
         self.lock().remove(&address);
     }
+}
+
+fn insert(all: &mut BTreeMap<SocketAddr, Server>, address: SocketAddr, server: Server) {
+    if all.len() >= MAX_SERVERS && !all.contains_key(&address) {
+        all.pop_first();
+    }
+    all.insert(address, server);
 }
 
 #[cfg(test)]
@@ -105,11 +106,11 @@ mod tests {
             servers.remember_worker(at(1), peer(gid));
             servers.remember_worker(at(1), peer(gid));
         }
-        let server = servers.at(at(1)).unwrap();
+        let server = servers.get(at(1)).unwrap();
         assert_eq!(server.peers().len(), MAX_WORKERS);
         assert!(!server.peers().contains(&peer(0)));
         servers.remember(at(1), peer(7));
-        assert_eq!(servers.at(at(1)), Some(Server::One(peer(7))));
+        assert_eq!(servers.get(at(1)), Some(Server::One(peer(7))));
         for port in 0..2 * MAX_SERVERS {
             servers.remember_worker(at(port), peer(port));
         }

@@ -1,15 +1,16 @@
-//! How long one wait polls before it sleeps, and when it yields the CPU meanwhile.
+//! The budget of one wait: how long it polls before it sleeps, and when it yields the CPU meanwhile.
 //!
 //! ```text
 //!   begin ──► polls ──► after 5 us, and every 5 us from then on: yields the CPU
-//!               │ what it waits for: found       │ a hole of 300 us: contention
-//!               ▼                                ▼
-//!            goes on with it                  sleeps; so it does after its budget
+//!               │ event                          │ the thread was without a CPU for 300 us,
+//!               ▼                                ▼ or the budget is used up
+//!            handles it                       sleeps
 //! ```
 //!
-//! The kernel wakes a thread on the CPU of the one that wakes it, more often than not where both
-//! talk over TCP of this host. There a peer that has just been woken runs only when this thread
-//! sleeps, or yields.
+//! The scheduler often puts two processes of one host that exchange TCP segments on one CPU. Then the
+//! peer runs only when this thread yields or sleeps. A thread that was without a CPU for 300 us
+//! competes with a program that has much to compute: polling stops, for all threads of the endpoint
+//! ([`Contention`]).
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -19,79 +20,78 @@ use smc_transport_ism::shared::SpinBudget;
 
 use crate::shard::{Contention, Shard};
 
-/// Time without an event after which the CPU is yielded, and between two yields. Longer than
-/// a peer on another CPU takes to answer, and no shorter than the shortest budget, so that
-/// nothing is yielded to a program that has no end of work.
-const ALONE: Duration = Duration::from_micros(5);
+/// Time without an event after which the CPU is yielded, and between two yields. A peer that runs
+/// on another CPU answers sooner. No shorter than the shortest budget, so that a wait during
+/// contention ends before it yields.
+const YIELD_INTERVAL: Duration = Duration::from_micros(5);
 
 /// One wait that polls, by the clock of its endpoint.
 pub(super) struct Polling<'a> {
     shard: &'a Shard,
-    phase: Phase<'a>,
+    budget: WaitBudget<'a>,
 }
 
 impl<'a> Polling<'a> {
-    /// Begins to poll for as long as that has paid lately, and no longer than `most`.
+    /// Begins to poll for the learnt budget, and no longer than `most`.
     pub(super) fn begin(shard: &'a Shard, spin: &'a Mutex<SpinBudget>, most: Duration) -> Self {
         let contention = &shard.contention;
-        let phase = Phase::begin(shard.now(), spin, contention, most);
-        Self { shard, phase }
+        let budget = WaitBudget::begin(shard.now(), spin, contention, most);
+        Self { shard, budget }
     }
 
-    /// Does not yield the CPU: other threads of the process would run, each of which keeps the peer
-    /// from this CPU, too.
+    /// Never yields. For a thread of a runtime: the runtime's other threads would run then, instead of
+    /// the peer.
     #[cfg(feature = "tokio")]
     pub(super) fn without_yields(mut self) -> Self {
-        self.phase.yielded = None;
+        self.budget.yielded = None;
         self
     }
 
     /// When it began.
     pub(super) fn began(&self) -> Instant {
-        self.phase.began
+        self.budget.began
     }
 
-    /// Whether there is time left.
-    pub(super) fn goes_on(&self) -> bool {
-        !self.phase.budget.is_zero()
+    /// Whether there is time left to poll.
+    pub(super) fn has_budget(&self) -> bool {
+        !self.budget.left.is_zero()
     }
 
-    /// What was waited for has come.
+    /// Records that polling has found what the thread waits for.
     pub(super) fn found(&self) {
-        self.phase.found();
+        self.budget.found();
     }
 
-    /// Reads the clock after a look that found nothing, yields the CPU if it is time to, and
-    /// ends the polling if its time is over or the thread was without a CPU for long.
+    /// Reads the clock after a poll that found nothing. Yields the CPU if it is time to; ends the
+    /// polling if the budget is used up or the thread was without a CPU for long.
     pub(super) fn tick(&mut self) -> Instant {
         let now = self.shard.now();
-        if self.phase.next(now) != Next::Yield {
+        if self.budget.next(now) != Next::Yield {
             return now;
         }
         std::thread::yield_now();
         let now = self.shard.now();
-        self.phase.has_yielded(now);
+        self.budget.note_yield(now);
         now
     }
 }
 
-/// What comes after a look that found nothing.
+/// The step after a poll that found nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
-    Look,
+    Poll,
     Yield,
     Sleep,
 }
 
-/// The time of one wait.
-struct Phase<'a> {
-    /// What is learnt for later waits.
+/// The time that one wait polls.
+struct WaitBudget<'a> {
+    /// Learnt from earlier waits, and for later ones.
     spin: &'a Mutex<SpinBudget>,
     contention: &'a Contention,
-    /// Zero once it is over.
-    budget: Duration,
-    /// Later waits have less than the whole budget, as one that is a try may find out: to find
-    /// something brings the whole back.
+    /// Longest time since the begin; zero once polling is over.
+    left: Duration,
+    /// The learnt budget is reduced: to find something restores it.
     learns: bool,
     began: Instant,
     last: Instant,
@@ -99,7 +99,7 @@ struct Phase<'a> {
     yielded: Option<Instant>,
 }
 
-impl<'a> Phase<'a> {
+impl<'a> WaitBudget<'a> {
     fn begin(
         now: Instant,
         spin: &'a Mutex<SpinBudget>,
@@ -111,13 +111,13 @@ impl<'a> Phase<'a> {
             (spin.begin(), spin.is_whole())
         };
         let budget = match contention.lasts(now) {
-            true => learnt.min(ALONE),
+            true => learnt.min(YIELD_INTERVAL),
             false => learnt,
         };
         Self {
             spin,
             contention,
-            budget: budget.min(most),
+            left: budget.min(most),
             learns: !is_whole,
             began: now,
             last: now,
@@ -132,34 +132,35 @@ impl<'a> Phase<'a> {
     }
 
     fn next(&mut self, now: Instant) -> Next {
-        if self.is_hole(now) {
+        if self.check_preempted(now) {
             return Next::Sleep;
         }
-        if now.since(self.began) > self.budget {
+        if now.since(self.began) > self.left {
             lock(self.spin).missed();
-            self.budget = Duration::ZERO;
+            self.left = Duration::ZERO;
             return Next::Sleep;
         }
         match self.yielded {
-            Some(at) if now.since(at) > ALONE => Next::Yield,
-            _ => Next::Look,
+            Some(at) if now.since(at) > YIELD_INTERVAL => Next::Yield,
+            _ => Next::Poll,
         }
     }
 
-    fn has_yielded(&mut self, now: Instant) {
+    fn note_yield(&mut self, now: Instant) {
         self.yielded = Some(now);
-        self.is_hole(now);
+        self.check_preempted(now);
     }
 
-    /// Whether there was a hole in the thread's time since the clock was read last.
-    fn is_hole(&mut self, now: Instant) -> bool {
+    /// Whether the thread was without a CPU for long since the clock was read last. Polling is over
+    /// then, and contention begins.
+    fn check_preempted(&mut self, now: Instant) -> bool {
         let between = now.since(std::mem::replace(&mut self.last, now));
-        let is_hole = lock(self.spin).was_interrupted(between);
-        if is_hole {
+        let is_preempted = lock(self.spin).was_interrupted(between);
+        if is_preempted {
             self.contention.begin(now);
-            self.budget = Duration::ZERO;
+            self.left = Duration::ZERO;
         }
-        is_hole
+        is_preempted
     }
 }
 
@@ -175,7 +176,7 @@ mod tests {
     use smc_proto::time::Instant;
     use smc_transport_ism::shared::SpinBudget;
 
-    use super::{ALONE, Next, Phase};
+    use super::{Next, WaitBudget, YIELD_INTERVAL};
     use crate::shard::Contention;
 
     const US: Duration = Duration::from_micros(1);
@@ -189,15 +190,15 @@ mod tests {
         contention: &Contention,
         elsewhere: Duration,
     ) -> Vec<Next> {
-        let mut phase = Phase::begin(*now, spin, contention, EVER);
+        let mut budget = WaitBudget::begin(*now, spin, contention, EVER);
         let mut all = Vec::new();
-        while !phase.budget.is_zero() {
+        while !budget.left.is_zero() {
             *now = now.after(US);
-            let next = phase.next(*now);
+            let next = budget.next(*now);
             all.push(next);
             if next == Next::Yield {
                 *now = now.after(elsewhere);
-                phase.has_yielded(*now);
+                budget.note_yield(*now);
             }
         }
         all
@@ -213,7 +214,7 @@ mod tests {
         let mut now = Instant::from_nanos(1_000_000);
         let all = wait(&mut now, &spin, &Contention::default(), US);
         let first = all.iter().position(|next| *next == Next::Yield);
-        assert_eq!(first, Some(ALONE.as_micros() as usize));
+        assert_eq!(first, Some(YIELD_INTERVAL.as_micros() as usize));
         assert!(yields(&all) > 10, "{all:?}");
         assert_eq!(all.last(), Some(&Next::Sleep));
     }
@@ -237,10 +238,10 @@ mod tests {
         let spin = Mutex::new(SpinBudget::new(WHOLE));
         let contention = Contention::default();
         let now = Instant::from_nanos(1_000_000);
-        let mut phase = Phase::begin(now, &spin, &contention, EVER);
-        assert_eq!(phase.next(now.after(US)), Next::Look);
-        assert_eq!(phase.next(now.after(4 * US)), Next::Look);
-        phase.found();
+        let mut budget = WaitBudget::begin(now, &spin, &contention, EVER);
+        assert_eq!(budget.next(now.after(US)), Next::Poll);
+        assert_eq!(budget.next(now.after(4 * US)), Next::Poll);
+        budget.found();
         assert_eq!(spin.lock().unwrap().begin(), WHOLE);
     }
 
@@ -259,10 +260,10 @@ mod tests {
         while !spin.lock().unwrap().is_whole() {
             tries += 1;
             assert!(tries < 100, "it stays at the least");
-            let mut phase = Phase::begin(now, &spin, &contention, EVER);
-            match phase.next(now.after(answers)) {
+            let mut budget = WaitBudget::begin(now, &spin, &contention, EVER);
+            match budget.next(now.after(answers)) {
                 Next::Sleep => {}
-                _ => phase.found(),
+                _ => budget.found(),
             }
             now = now.after(2 * answers);
         }
@@ -274,9 +275,9 @@ mod tests {
         let spin = Mutex::new(SpinBudget::new(WHOLE));
         let contention = Contention::default();
         let now = Instant::from_nanos(1_000_000);
-        let none = Phase::begin(now, &spin, &contention, Duration::ZERO);
-        assert!(none.budget.is_zero());
-        let mut short = Phase::begin(now, &spin, &contention, 3 * US);
+        let none = WaitBudget::begin(now, &spin, &contention, Duration::ZERO);
+        assert!(none.left.is_zero());
+        let mut short = WaitBudget::begin(now, &spin, &contention, 3 * US);
         assert_eq!(short.next(now.after(4 * US)), Next::Sleep);
     }
 }

@@ -8,7 +8,7 @@ use smc_proto::wire::types::{Mtu, Psn, Qpn};
 
 use super::fault_span::FaultSpan;
 use super::queue_pair::{Peer, QueuePair, QueuePairId, QueuePairState};
-use super::watch::BEARABLE;
+use super::watch::TOLERATED_DELAY;
 use super::{Fabric, HostId, QueuePairKey};
 use crate::completion::{Completion, FabricCompletion};
 use crate::fault::{FaultAction, Operation};
@@ -232,7 +232,7 @@ impl Fabric {
     fn harm_by_control(&mut self, host: HostId, link: Option<QueuePairId>, action: FaultAction) {
         match (action, link) {
             (FaultAction::Refuse, Some(link)) => self.harm_link(link),
-            (FaultAction::Delay(time), _) if time >= BEARABLE => self.harm_host(host, time),
+            (FaultAction::Delay(time), _) if time >= TOLERATED_DELAY => self.harm_host(host, time),
             _ => {}
         }
     }

@@ -7,7 +7,7 @@ use smc_proto::wire::types::Psn;
 
 use super::event::Event;
 use super::queue_pair::{QueuePairId, QueuePairState, Work};
-use super::watch::BEARABLE;
+use super::watch::TOLERATED_DELAY;
 use super::{Fabric, HostId, WorkOwner};
 use crate::completion::{Completion, FabricCompletion};
 use crate::fault::{FaultAction, Operation};
@@ -273,7 +273,7 @@ impl Fabric {
                 if let FaultAction::Delay(time) = *action {
                     at = at.after(time);
                     self.plan.note(*fault, self.phase_of(id));
-                    if time >= BEARABLE {
+                    if time >= TOLERATED_DELAY {
                         self.harm_host(id.host, time);
                     }
                 }

@@ -7,7 +7,7 @@ use smc_proto::time::Duration;
 use super::event::Event;
 use super::fault_span::FaultSpan;
 use super::queue_pair::QueuePairId;
-use super::watch::BEARABLE;
+use super::watch::TOLERATED_DELAY;
 use super::{Fabric, HostId, HostNews};
 use crate::fault::{Ends, Fault, FaultAction, FaultPlan, Lost, Trigger};
 use crate::tcp::TcpSplit;
@@ -337,7 +337,7 @@ impl Fabric {
         if let Some(state) = self.hosts.get_mut(usize::from(host.0)) {
             state.held = span;
         }
-        if time >= BEARABLE {
+        if time >= TOLERATED_DELAY {
             self.harm_host(host, time);
         }
     }
@@ -350,7 +350,7 @@ impl Fabric {
         if time < Duration::MAX {
             self.queue.schedule_after(time, Event::Wake);
         }
-        if time >= BEARABLE {
+        if time >= TOLERATED_DELAY {
             self.harm_host(host, time);
         }
     }

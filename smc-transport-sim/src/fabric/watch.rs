@@ -1,9 +1,10 @@
-//! What can be known from outside about link groups: which queue pairs belong
-//! together, what they are doing, and what harmed them.
+//! Follows link groups from outside: by events of queue pairs and by messages, without the state
+//! of an engine.
 //!
-//! Two queue pairs bound to each other are a link. A further link joins the group
-//! of the link that carried its ADD LINK. The rest follows from the types of the
-//! messages that are posted and that arrive.
+//! Two queue pairs bound to each other are a link. A further link joins the group of the link that
+//! carried its ADD LINK. The phase of a group is derived from the LLC and CDC messages that are
+//! posted and that arrive. Faults are counted by that phase, and the oracle excuses links and hosts
+//! that a fault has disturbed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,18 +18,19 @@ use super::queue_pair::{QueuePairId, QueuePairState, Work};
 use super::{Fabric, HostId, WorkOwner};
 use crate::fault::Phase;
 
-/// Name of a link group of a fabric; both ends have the same.
+/// Number of a link group in the simulation, the same for both ends. Not on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct FabricGroup(pub u32);
 
-/// A time in which a fault made a host so late that its waits may have expired.
+/// An interval in which a fault delayed a host so much that its timers may expire without a fault of
+/// the engine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HostHarm {
     /// The host.
     pub host: HostId,
     /// When it began.
     pub from: Instant,
-    /// When it was over at the latest.
+    /// Its latest end.
     pub until: Instant,
 }
 
@@ -36,35 +38,41 @@ pub struct HostHarm {
 pub(super) struct Watch {
     next_group: u32,
     groups: BTreeMap<u32, GroupWatch>,
-    /// Group of each queue pair there ever was.
+    /// Group of each queue pair, those that were destroyed included.
     pub(super) group_of: BTreeMap<QueuePairId, u32>,
     pub(super) links: Vec<LinkRecord>,
+    /// Index of each queue pair's link in `links`.
     pub(super) link_of: BTreeMap<QueuePairId, usize>,
-    /// Queue pairs that a fault harmed before they were a link.
+    /// Queue pairs that a fault disturbed before both ends were ready to send.
     harmed_early: BTreeMap<QueuePairId, Instant>,
     harmed_hosts: Vec<HostHarm>,
     lost_writes: BTreeSet<(HostId, WorkOwner)>,
+    /// Alert tokens of CDC messages that were lost.
     lost_tokens: BTreeSet<(HostId, u32)>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct GroupWatch {
-    /// Its first CONFIRM LINK was answered.
+    /// First contact is complete: a reply to CONFIRM LINK has arrived.
     formed: bool,
+    /// The exchange of LLC messages that goes on, with the time of its last message.
     exchange: Option<(Phase, Instant)>,
-    data: Instant,
-    closing: Instant,
-    failing_over: Instant,
+    /// End of the time in which data counts as in flight.
+    data_until: Instant,
+    /// End of the time in which a connection counts as closing.
+    closing_until: Instant,
+    /// End of the time in which a failover counts as going on.
+    failing_over_until: Instant,
 }
 
-/// An exchange without an answer is over after so long.
+/// Time after which an exchange without an answer is over.
 const EXCHANGE: Duration = Duration::from_secs(5);
-/// Data or a close counts as being in flight for so long after its message.
+/// Time that data, a close or the validation of a failover counts as in flight after its message.
 pub(super) const RECENT: Duration = Duration::from_millis(1);
-/// A failover, from the loss of the link on, and after each message of it.
+/// Time that a failover counts as going on after the loss of the link.
 const FAILOVER: Duration = Duration::from_millis(20);
-/// Waits of engines are longer than this; what a fault delays by less, they bear.
-pub(super) const BEARABLE: Duration = Duration::from_secs(1);
+/// A delay below this excuses nothing: every timeout of the engine is longer.
+pub(super) const TOLERATED_DELAY: Duration = Duration::from_secs(1);
 
 impl Watch {
     /// A queue pair was created: it is a group of its own until more is known.
@@ -74,9 +82,9 @@ impl Watch {
         let watch = GroupWatch {
             formed: false,
             exchange: further.then_some((Phase::AddingLink, Instant::MAX)),
-            data: Instant::ZERO,
-            closing: Instant::ZERO,
-            failing_over: Instant::ZERO,
+            data_until: Instant::ZERO,
+            closing_until: Instant::ZERO,
+            failing_over_until: Instant::ZERO,
         };
         self.groups.insert(group, watch);
         self.group_of.insert(id, group);
@@ -120,7 +128,7 @@ impl Watch {
         if let Some((Phase::DeletingLink, _)) = exchange {
             // Each failover begins with one.
             Phase::DeletingLink
-        } else if group.failing_over > now {
+        } else if group.failing_over_until > now {
             Phase::FailingOver
         } else if let Some((phase, _)) = exchange {
             phase
@@ -130,9 +138,9 @@ impl Watch {
             } else {
                 Phase::Handshake
             }
-        } else if group.closing > now {
+        } else if group.closing_until > now {
             Phase::Closing
-        } else if group.data > now {
+        } else if group.data_until > now {
             Phase::Data
         } else {
             Phase::Idle
@@ -282,7 +290,7 @@ impl Fabric {
                 && self.watch.group_of.get(other).copied() == group
         });
         if survives && let Some(group) = self.watch.group_mut(id) {
-            group.failing_over = now.after(FAILOVER);
+            group.failing_over_until = now.after(FAILOVER);
         }
     }
 
@@ -292,20 +300,20 @@ impl Fabric {
         let Some(group) = self.watch.group_mut(id) else {
             return;
         };
-        let recent = group.data.max(now.after(RECENT));
+        let recent = group.data_until.max(now.after(RECENT));
         if let Work::Write { .. } = work {
-            group.data = recent;
+            group.data_until = recent;
             return;
         }
         // LLC messages that belong to no exchange, TEST LINK, are no data either.
         if let Ok(cdc) = Cdc::parse(payload) {
-            group.data = recent;
+            group.data_until = recent;
             if !cdc.connection_flags.is_empty() {
-                group.closing = now.after(RECENT);
+                group.closing_until = now.after(RECENT);
             }
             let validates = ProducerFlags::FAILOVER_VALIDATION;
             if cdc.producer_flags.contains(validates) {
-                group.failing_over = group.failing_over.max(now.after(RECENT));
+                group.failing_over_until = group.failing_over_until.max(now.after(RECENT));
             }
         } else if let Ok(message) = LlcMessage::parse(payload, version_of(payload)) {
             if let Some(phase) = exchange_of(&message, group.formed) {

@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! The faults that the simulator can inject.
 
 use std::fmt;
 
@@ -8,22 +8,23 @@ use smc_proto::time::Duration;
 
 use crate::tcp::TcpSplit;
 
-/// The effect of a fault. Each action names what it strikes; where that is a queue pair or
-/// a port, a fault tied to an operation on a queue pair strikes that one, any
-/// other fault all that fit. A time of [`Duration::MAX`] means until
+/// The effect of a fault. Each action says what it affects. If that is a queue pair or a port, and
+/// the fault is tied to an operation on a queue pair, it affects that queue pair or its port;
+/// otherwise it affects all queue pairs or ports that match. A time of [`Duration::MAX`] means until
 /// [`Fabric::end_faults`](crate::fabric::Fabric::end_faults).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[non_exhaustive]
 pub enum FaultAction {
-    /// The control command is refused and has no effect.
+    /// The control command (creating or connecting a queue pair, registering memory, and others: see
+    /// [`Operation`](super::Operation)) is refused and has no effect.
     Refuse,
-    /// The answer to the control command, or the completion, comes later.
+    /// The answer to the control command, or the completion, comes later by this time.
     Delay(Duration),
     /// Connected queue pairs break.
     FailLink {
         /// Only queue pairs of this RNIC.
         device: Option<DeviceId>,
-        /// Ends that notice at once. Another end notices when it next sends.
+        /// Ends whose RNIC reports the failure at once. The other end notices when it next sends.
         ends: Ends,
         /// What they report.
         cause: LinkFailure,
@@ -57,28 +58,29 @@ pub enum FaultAction {
     PortFlap {
         /// Which ports.
         port: PortSelector,
-        /// How often it goes.
+        /// Number of carrier losses.
         times: u16,
-        /// From one loss to the next; half of it the carrier is there.
+        /// Time from one loss to the next. The port is down for half of it.
         period: Duration,
     },
     /// RNICs leave the host for a while: their queue pairs break, and nothing can
     /// be made on them.
     RemoveDevice {
-        /// Which; the one of the operation, or all of them, if `None`.
+        /// Which RNIC; `None` is the one of the operation, or all of them.
         device: Option<DeviceId>,
         /// How long.
         time: Duration,
     },
-    /// The peer's RNIC acknowledges what arrives on queue pairs and places none
-    /// of it, then they break: what only a failover validation can reveal.
+    /// For this time the peer's RNIC acknowledges what arrives on queue pairs and places none of
+    /// it. Queue pairs that have lost something then break. Only the validation of a failover (CDC
+    /// with F) can reveal the loss.
     AcknowledgeAndLose(Duration),
-    /// The RNIC reports nothing more as sent, though it arrives, then the queue
-    /// pair breaks. Tied to [`Operation::Sent`](super::Operation::Sent).
+    /// For this time the RNIC reports nothing as sent, though it arrives. The queue pair then breaks,
+    /// if a report was lost. Tied to [`Operation::Sent`](super::Operation::Sent).
     LoseCompletions(Duration),
-    /// Completions of the data path are held back and reported all at once.
+    /// Completions of the data path are held back for this time and then reported all at once.
     HoldCompletions(Duration),
-    /// The host posts no receives for a while: those posted vanish.
+    /// The host has no receives posted for this time: those already posted vanish, too.
     WithholdReceives(Duration),
     /// The host keeps few receives posted for a while, so that a burst overruns
     /// them.
@@ -88,10 +90,10 @@ pub enum FaultAction {
         /// How long.
         time: Duration,
     },
-    /// The send queues of the host take nothing more for a while.
+    /// The send queues of the host take nothing more for this time.
     Busy(Duration),
-    /// The wires of ports take longer for a while. No packet overtakes another on
-    /// the same wire; on another wire it does.
+    /// The wires of ports take longer for a while. Packets stay in order on each wire, and not
+    /// between wires.
     SlowPort {
         /// Which ports.
         port: PortSelector,
@@ -102,7 +104,7 @@ pub enum FaultAction {
     },
     /// The host crashes and comes back as another instance with the same GIDs.
     Restart {
-        /// How long it is away.
+        /// Time without the host.
         down: Duration,
         /// What its peers see of its TCP connections.
         tcp: TcpFate,
@@ -124,10 +126,10 @@ pub enum FaultAction {
     TcpReset,
     /// From now on the host's TCP bytes are cut like this.
     TcpSplit(TcpSplit),
-    /// A move to a DMB of a peer fails. Tied to
+    /// A write of an ISM device to a DMB of a peer fails. Tied to
     /// [`Operation::Move`](super::Operation::Move).
     FailMove,
-    /// The host's ISM devices report that a DMB of each does not work any more.
+    /// Each ISM device of the host reports that one of its DMBs does not work any more.
     FailDmb,
     /// The host's ISM devices report signals late for a while.
     LateSignals {
@@ -136,7 +138,7 @@ pub enum FaultAction {
         /// How long.
         time: Duration,
     },
-    /// The host's ISM devices take the peers that they write to for gone.
+    /// Each ISM device of the host reports that one of the peers that it writes to is gone.
     PeerVanishes,
     /// The host's ISM devices leave it for good.
     RemoveIsm,
@@ -199,7 +201,7 @@ pub enum TcpFate {
     TimeOut(Duration),
 }
 
-/// An action without its details, to count by.
+/// The kind of a [`FaultAction`], for statistics.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 #[allow(missing_docs)]
@@ -263,7 +265,7 @@ impl FaultKind {
         Self::RemoveIsm,
     ];
 
-    /// Faults that only hosts with ISM devices can meet.
+    /// Faults of simulations of SMC-D. Eight of them are also in [`Self::SMCR`].
     pub const SMCD: [Self; 13] = [
         Self::Refuse,
         Self::Delay,
@@ -280,7 +282,7 @@ impl FaultKind {
         Self::RemoveIsm,
     ];
 
-    /// Faults that only hosts with RNICs can meet.
+    /// Faults of simulations of SMC-R. Eight of them are also in [`Self::SMCD`].
     pub const SMCR: [Self; 21] = [
         Self::Refuse,
         Self::Delay,

@@ -1,17 +1,17 @@
-//! What an ADD LINK of version 2 has behind its 44 octets: the RTokens of all RMBs on the
-//! new link.
+//! The extension that follows the 44 octets of an ADD LINK in version 2: the RTokens of all RMBs
+//! on the new link.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::{Entries, LLC_LENGTH, LLC_V2_MAX_LENGTH, LlcParseError, RTokenPair};
 use crate::wire::types::Gid;
 
-/// What version 2 adds to an ADD LINK.
+/// The extension of an ADD LINK in version 2.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct AddLinkExtension<'a> {
-    /// No IP gateway stands between the GIDs of the new link.
+    /// The GIDs of the new link are in one subnet, without a gateway between them.
     pub direct: bool,
-    /// The sender's GID on the new link, once more; it is not read.
+    /// Carries the sender's GID on the new link once more. Receivers ignore it.
     pub target_gid: Gid,
     /// The sender's RMBs, each by its key on the link that carries the message
     /// and its RToken on the new one.
@@ -67,8 +67,10 @@ impl<'a> AddLinkExtension<'a> {
             .saturating_add(size_of::<RawExtension>())
     }
 
-    /// Writes the extension to `tail`, which has its length.
+    /// Fills `tail`, of [`Self::encoded_len`] octets. `None` if it is too short.
     pub(super) fn write(&self, tail: &mut [u8]) -> Option<()> {
+        // Both octets have the count, as Linux sends the field in the order of its host and reads one
+        // of them.
         //= V2-155
         let count = u8::try_from(self.rtokens.len()).unwrap_or(u8::MAX);
         let raw = RawExtension {

@@ -18,14 +18,15 @@ const MAX_RKEYS: u8 = 8;
 pub struct DeleteRkey<'a> {
     /// Reply or request. In version 1 a reply echoes the request.
     pub reply: bool,
-    /// Flags beside R; `RETRY` is not among them.
+    /// Flags except R, which is `reply`. DELETE RKEY has [`RkeyFlags::NEGATIVE`] alone; others are
+    /// ignored on receipt and not sent.
     pub flags: RkeyFlags,
-    /// In a negative reply the unknown keys: in version 1 a mask, 0x80 for the first key,
-    /// in version 2 how many they are.
+    /// The RKeys that the sender of a negative reply does not know. Version 1: a bit mask, 0x80 for
+    /// the first key. Version 2: their number.
     pub unknown: u8,
     /// The RMBs, 1 to 8 in version 1 and 1 to 255 in version 2, each by its key on the
-    /// link that carries the message. In a reply of version 2 they say nothing: Linux
-    /// sends zeros (V2-166).
+    /// link that carries the message. Ignored in a reply of version 2: Linux sends zeros
+    /// (V2-166).
     pub rkeys: Entries<'a, RKey>,
 }
 
@@ -42,7 +43,7 @@ struct RawDeleteRkey {
 const _: () = assert!(size_of::<RawDeleteRkey>() == 8);
 
 impl<'a> DeleteRkey<'a> {
-    /// Reads a message of at least 44 octets.
+    /// Parses a whole message. The caller has checked that it has 44 octets at least.
     pub(super) fn decode(octets: &'a [u8], version: SmcVersion) -> Result<Self, LlcParseError> {
         let Ok((raw, rest)) = RawDeleteRkey::ref_from_prefix(octets) else {
             return Err(LlcParseError::TooShort { have: octets.len() });
@@ -67,7 +68,7 @@ impl<'a> DeleteRkey<'a> {
         })
     }
 
-    /// Keys that a message of `version` carries.
+    /// Number of RKeys that are sent: 8 at most in version 1, 255 in version 2; further ones are cut.
     fn count(&self, version: SmcVersion) -> u8 {
         let most = match version {
             SmcVersion::V1 => MAX_RKEYS,
@@ -83,8 +84,9 @@ impl<'a> DeleteRkey<'a> {
             .max(LLC_LENGTH)
     }
 
-    /// Writes the message to `all`, which has its length, with the header of version 1.
-    pub(super) fn write(&self, version: SmcVersion, all: &mut [u8]) -> Option<()> {
+    /// Fills `message`, of [`Self::encoded_len`] octets, with a header of version 1, which the caller
+    /// turns into that of version 2. `None` if it is too short.
+    pub(super) fn write(&self, version: SmcVersion, message: &mut [u8]) -> Option<()> {
         let flags = self.flags & RkeyFlags::NEGATIVE;
         let count = self.count(version);
         let raw = RawDeleteRkey {
@@ -94,10 +96,10 @@ impl<'a> DeleteRkey<'a> {
             reserved_6: [0; 2],
         };
         let rkeys = self.rkeys.first_of(usize::from(count));
-        rkeys.write_behind(&raw, all)
+        rkeys.write_behind(&raw, message)
     }
 
-    /// The line of a message of `version`.
+    /// Writes the message as one line, for logs.
     pub(super) fn show(&self, version: SmcVersion, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let direction = direction(self.reply);
         write!(f, "DELETE RKEY {direction} rkeys {}", self.rkeys)?;
@@ -109,7 +111,7 @@ impl<'a> DeleteRkey<'a> {
     }
 }
 
-/// The line of a message of version 1.
+/// One line for logs, as a message of version 1.
 impl fmt::Display for DeleteRkey<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.show(SmcVersion::V1, f)

@@ -42,7 +42,7 @@ fn paired_before() -> (SmcListener, SocketAddr, Stack) {
 
 /// Waits until a client can announce connections to the server at an address that it has paired with.
 fn until_announced(client: &Stack, address: SocketAddr) {
-    let server = client.shard().known_servers.at(address).unwrap();
+    let server = client.shard().known_servers.get(address).unwrap();
     let end = std::time::Instant::now() + LONG;
     let can = || {
         let state = client.shard().lock();
@@ -100,7 +100,7 @@ fn the_driver_leaves_a_handshake_to_the_thread_that_waits_for_it() {
     let tcp = TcpStream::connect(other.local_addr().unwrap()).unwrap();
     let cookie = rustix::net::sockopt::socket_cookie(&tcp).unwrap();
     let socket = Arc::new(Socket::new(tcp, None, shard.spin));
-    let server = shard.known_servers.at(address).unwrap();
+    let server = shard.known_servers.get(address).unwrap();
     let announcement = Announcement {
         to: address,
         peers: server.peers(),
@@ -131,7 +131,7 @@ fn a_connection_that_was_answered_is_not_withdrawn() {
     let tcp = crate::connecting::socket(address).unwrap();
     let cookie = rustix::net::sockopt::socket_cookie(&tcp).unwrap();
     let socket = Arc::new(Socket::new(TcpStream::from(tcp), None, shard.spin));
-    let server = shard.known_servers.at(address).unwrap();
+    let server = shard.known_servers.get(address).unwrap();
     let announcement = Announcement {
         to: address,
         peers: server.peers(),
@@ -258,7 +258,7 @@ fn a_listener_that_does_not_answer_gets_plain_tcp() {
         drop(near);
         assert_eq!(accepting.join().unwrap(), b"plain");
         assert_eq!(
-            client.shard().known_servers.at(address),
+            client.shard().known_servers.get(address),
             None,
             "it is forgotten"
         );

@@ -12,19 +12,29 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, 
 
 use crate::descriptors;
 
+/// `SOCK_DIAG_BY_FAMILY`.
 pub(super) const BY_FAMILY: u16 = 20;
+/// `NLMSG_ERROR`.
 pub(super) const ERROR: u16 = 2;
+/// `NLMSG_DONE`.
 pub(super) const DONE: u16 = 3;
+/// `NLM_F_REQUEST`.
 pub(super) const REQUEST: u16 = 0x001;
+/// `NLM_F_DUMP`.
 pub(super) const DUMP: u16 = 0x300;
+/// Bytes of a `struct nlmsghdr`.
 pub(super) const HEADER: usize = 16;
+/// Bytes of a `struct inet_diag_msg`.
 const MESSAGE: usize = 72;
 const TCP: u8 = 6;
 const INET: u8 = 2;
 const INET6: u8 = 10;
 const ESTABLISHED: u8 = 1;
 pub(super) const LISTEN: u8 = 10;
+/// `INET_DIAG_SKV6ONLY`.
 const ATTRIBUTE_V6ONLY: u16 = 11;
+/// `INET_DIAG_SOCKOPT`. The options below mean nothing to TCP: processes set them as flags that
+/// other processes see by `sock_diag` (docs/shared-memory.md).
 const ATTRIBUTE_OPTIONS: u16 = 22;
 /// `IP_MULTICAST_LOOP` in the first byte of that attribute, a field of bits.
 const MULTICAST_LOOP: u8 = if cfg!(target_endian = "big") {
@@ -53,10 +63,10 @@ pub(super) struct Listening {
     /// Takes IPv4 connections, although its address is of IPv6.
     both: bool,
     /// Bound to one network interface.
-    confined: bool,
+    bound_to_interface: bool,
     pub(super) cookie: u64,
     pub(super) uid: u32,
-    /// Whether its rendezvous may have a spare name (SHM-054).
+    /// Whether the Unix socket at which its process pairs may have a random name (SHM-054).
     pub(super) has_spare: bool,
     /// Whether the processes that accept its connections may pair them (SHM-076).
     pub(super) is_marked: bool,
@@ -85,7 +95,7 @@ impl End {
     }
 }
 
-/// A way to ask.
+/// A `NETLINK_SOCK_DIAG` socket.
 #[derive(Debug)]
 pub(super) struct Kernel(OwnedFd);
 
@@ -121,7 +131,7 @@ impl Kernel {
         Ok(found)
     }
 
-    /// The socket that would take a connection to `remote` now; of a group, any.
+    /// The socket that would take a connection to `remote` now; of a `SO_REUSEPORT` group, any one.
     pub(super) fn listener(&self, remote: SocketAddr) -> io::Result<Option<Listening>> {
         let any = match remote {
             SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
@@ -137,8 +147,8 @@ impl Kernel {
         Ok(found)
     }
 
-    /// The sockets that may take a connection to `remote`: those bound to the very
-    /// address come before those bound to any.
+    /// The sockets that may take a connection to `remote`. One bound to the very address hides those
+    /// bound to any address, unless a socket is bound to an interface: then all are returned.
     pub(super) fn listeners(&self, remote: SocketAddr) -> io::Result<Vec<Listening>> {
         let mut all = Vec::new();
         for any in [
@@ -155,6 +165,7 @@ impl Kernel {
         Ok(candidates(all, remote.ip()))
     }
 
+    /// Sends a request, and calls `take` for each record of the answer.
     fn ask(
         &self,
         (flags, states): (u16, u32),
@@ -193,16 +204,18 @@ impl Kernel {
     }
 }
 
-/// Which of the listening sockets of a port may take a connection to `address`.
+/// The listening sockets of a port that may take a connection to `address`.
 fn candidates(all: Vec<Listening>, address: IpAddr) -> Vec<Listening> {
     let exact = |at: &Listening| at.address == address;
     let any = |at: &Listening| match at.address {
         IpAddr::V4(own) => own.is_unspecified() && address.is_ipv4(),
         IpAddr::V6(own) => own.is_unspecified() && (at.both || address.is_ipv6()),
     };
-    // One confined to an interface may be preferred to all: none is left out then.
-    let confined = all.iter().any(|at| at.confined && (exact(at) || any(at)));
-    let narrow = all.iter().any(exact) && !confined;
+    // The kernel may prefer a socket that is bound to an interface to all others.
+    let by_interface = all
+        .iter()
+        .any(|at| at.bound_to_interface && (exact(at) || any(at)));
+    let narrow = all.iter().any(exact) && !by_interface;
     all.into_iter()
         .filter(|at| exact(at) || (!narrow && any(at)))
         .collect()
@@ -268,11 +281,11 @@ impl Record {
 
     fn listening(&self) -> Listening {
         let both = self.local.is_ipv6() && !self.v6only;
-        let confined = self.interface != 0;
+        let bound_to_interface = self.interface != 0;
         Listening {
             address: self.local,
             both,
-            confined,
+            bound_to_interface,
             cookie: self.cookie,
             uid: self.uid,
             has_spare: self.has_spare,
@@ -421,7 +434,7 @@ mod tests {
         let at = |address: &str, cookie| Listening {
             address: address.parse().unwrap(),
             both: false,
-            confined: false,
+            bound_to_interface: false,
             cookie,
             has_spare: false,
             is_marked: false,
@@ -440,10 +453,10 @@ mod tests {
         assert_eq!(cookies(&all, "127.0.0.1"), [2]);
         assert_eq!(cookies(&all, "127.0.0.9"), [1], "`::` is for IPv6 only");
         assert_eq!(cookies(&all, "::1"), [3]);
-        let mut confined = all.clone();
-        confined[0].confined = true;
+        let mut bound_to_interface = all.clone();
+        bound_to_interface[0].bound_to_interface = true;
         assert_eq!(
-            cookies(&confined, "127.0.0.1"),
+            cookies(&bound_to_interface, "127.0.0.1"),
             [1, 2],
             "either, as it comes"
         );

@@ -32,7 +32,7 @@ fn nothing_is_left_of_connections_that_are_refused() {
     drop(listener);
     let before = left(&client);
     for _ in 0..20 {
-        assert!(client.shard().known_servers.at(address).is_some());
+        assert!(client.shard().known_servers.get(address).is_some());
         let refused = SmcStream::connect_on(&client, address).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
         assert_eq!(left(&client), before);

@@ -150,7 +150,7 @@ fn an_answer_that_comes_late_is_one_of_several() {
     let tcp = crate::connecting::socket(server.address).unwrap();
     let cookie = rustix::net::sockopt::socket_cookie(&tcp).unwrap();
     let socket = Arc::new(Socket::new(TcpStream::from(tcp), None, shard.spin));
-    let known = shard.known_servers.at(server.address).unwrap();
+    let known = shard.known_servers.get(server.address).unwrap();
     let first = server.workers.iter().find(|worker| {
         let gid = |peer: &Peer| {
             worker
@@ -219,7 +219,10 @@ fn a_process_that_speaks_plain_tcp_gets_no_clc() {
         let mut bytes = Vec::new();
         tcp.read_to_end(&mut bytes).unwrap();
         assert_eq!(bytes, b"plain");
-        assert_eq!(server.client.shard().known_servers.at(server.address), None);
+        assert_eq!(
+            server.client.shard().known_servers.get(server.address),
+            None
+        );
         for worker in 0..2 {
             server.pair(worker);
         }
