@@ -1,7 +1,7 @@
 //! `smcx stats`: what a process counts is what was sent to it, and relative figures begin anew.
 
-use std::io::Write;
-use std::net::{Ipv4Addr, TcpListener};
+use std::io::{BufRead, BufReader, Write};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -46,24 +46,22 @@ fn received(state: &Path, arguments: &[&str], bytes: u64) -> Value {
 #[test]
 fn counts_are_those_of_the_process_and_begin_anew() {
     let state = scratch("stats");
-    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let address = free.local_addr().unwrap();
-    drop(free);
     let mut server = Command::new(env!("CARGO_BIN_EXE_smcx"));
-    server.args(["listen", &address.to_string()]);
+    server.args(["listen", "127.0.0.1:0", "--verbose"]);
     server
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    let server = Ended(server.spawn().unwrap());
-    let deadline = Instant::now() + Duration::from_secs(20);
-    let mut stream = loop {
-        match SmcStream::connect(address) {
-            Ok(stream) => break stream,
-            Err(error) => assert!(Instant::now() < deadline, "{error}"),
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    };
+        .stderr(Stdio::piped());
+    let mut server = Ended(server.spawn().unwrap());
+    // The port is the server's own from the beginning: one that is chosen before, and free for a
+    // moment, may become that of another test.
+    let mut lines = BufReader::new(server.0.stderr.take().unwrap());
+    let mut line = String::new();
+    lines.read_line(&mut line).unwrap();
+    let address = line.trim_end().strip_prefix("smcx: listening on ");
+    let address: SocketAddr = address.unwrap_or_else(|| panic!("{line}")).parse().unwrap();
+    std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
+    let mut stream = SmcStream::connect(address).unwrap();
     assert!(stream.carrier().is_smc(), "{}", stream.carrier());
     let process = server.0.id().to_string();
     let (of, absolute) = (["--json", "-p", &process], ["--json", "-a", "-p", &process]);
