@@ -80,6 +80,13 @@ impl PoolHead {
         rationed: ration::Rationed::NOTHING,
     };
 
+    /// Slots in use.
+    #[inline]
+    #[must_use]
+    pub const fn used(&self) -> usize {
+        self.used as usize
+    }
+
     /// Refuses requests for slots from now on.
     #[cfg(feature = "rations")]
     pub const fn ration(&mut self, ration: Ration) {
@@ -98,7 +105,10 @@ impl PoolHead {
 #[derive(Debug)]
 pub struct Pool<'a, T> {
     head: &'a mut PoolHead,
+    /// Slots that exist: all of the table, unless it grows.
     slots: &'a mut [Slot<T>],
+    /// Slots that the table may have.
+    capacity: u32,
 }
 
 impl<'a, T> Pool<'a, T> {
@@ -106,7 +116,20 @@ impl<'a, T> Pool<'a, T> {
     #[inline]
     #[must_use]
     pub fn new(head: &'a mut PoolHead, slots: &'a mut [Slot<T>]) -> Self {
-        Self { head, slots }
+        let capacity = slots.len();
+        Self::growing(head, slots, capacity)
+    }
+
+    /// Joins the two parts of a table that grows between calls, up to `capacity` slots, which
+    /// must always be the same number. `slots` are those that exist; none is taken away again.
+    #[inline]
+    #[must_use]
+    pub fn growing(head: &'a mut PoolHead, slots: &'a mut [Slot<T>], capacity: usize) -> Self {
+        Self {
+            head,
+            slots,
+            capacity: u32::try_from(capacity).unwrap_or(NONE),
+        }
     }
 
     /// Reborrows the table for a step of the call.
@@ -115,6 +138,7 @@ impl<'a, T> Pool<'a, T> {
         Pool {
             head: self.head,
             slots: self.slots,
+            capacity: self.capacity,
         }
     }
 
@@ -123,14 +147,19 @@ impl<'a, T> Pool<'a, T> {
         self.head.used
     }
 
-    /// Slots there are.
+    /// Slots that the table may have.
     pub(crate) fn capacity(&self) -> u32 {
+        self.capacity
+    }
+
+    /// Slots that exist.
+    fn existing(&self) -> u32 {
         u32::try_from(self.slots.len()).unwrap_or(NONE)
     }
 
-    /// All positions of the table, used or not; the table is free meanwhile.
+    /// Positions of all slots that exist, used or not; the table is free meanwhile.
     pub(crate) fn indices(&self) -> impl Iterator<Item = Idx<T>> + use<T> {
-        (0..self.capacity()).map(Idx::new)
+        (0..self.existing()).map(Idx::new)
     }
 
     /// Puts `value` into a free slot: its index and generation, or `None` if full.
@@ -139,7 +168,7 @@ impl<'a, T> Pool<'a, T> {
         if self.head.rationed.refuses() {
             return None;
         }
-        let index = if self.head.fresh < self.capacity() {
+        let index = if self.head.fresh < self.existing() {
             let index = self.head.fresh;
             self.head.fresh = index.saturating_add(1);
             index

@@ -130,7 +130,6 @@ pub use owned::{Limits, Owned};
 
 #[cfg(feature = "alloc")]
 mod owned {
-    use alloc::boxed::Box;
     use alloc::vec::Vec;
 
     use super::*;
@@ -169,37 +168,98 @@ mod owned {
         }
     }
 
-    /// Tables in boxes, allocated once.
+    /// Tables on the heap. Address space for all objects is reserved at the beginning; slots are
+    /// made, and their memory is touched, as connections come.
     #[derive(Clone, Debug)]
     pub struct Owned {
         heads: [PoolHead; 6],
-        connections: Box<[Slot<ConnectionRecord>]>,
-        handshakes: Box<[Slot<Handshake>]>,
-        groups: Box<[Slot<LinkGroup>]>,
-        links: Box<[Slot<Link>]>,
-        buffers: Box<[Slot<Buffer>]>,
-        remote_rmbs: Box<[Slot<RemoteRmb>]>,
+        connections: Growing<ConnectionRecord>,
+        handshakes: Growing<Handshake>,
+        groups: Growing<LinkGroup>,
+        links: Growing<Link>,
+        buffers: Growing<Buffer>,
+        remote_rmbs: Growing<RemoteRmb>,
+        /// [`Self::in_use`] when slots were made last.
+        seen_in_use: usize,
     }
 
-    fn empty<T>(length: usize) -> Box<[Slot<T>]> {
-        let mut slots = Vec::with_capacity(length);
-        slots.resize_with(length, || Slot::EMPTY);
-        slots.into_boxed_slice()
+    /// Slots of one table.
+    #[derive(Clone, Debug)]
+    struct Growing<T> {
+        /// Slots made so far.
+        slots: Vec<Slot<T>>,
+        /// Most slots.
+        capacity: usize,
+    }
+
+    /// Slots are made so many at a time.
+    const STEP: usize = 64;
+
+    impl<T> Growing<T> {
+        fn new(capacity: usize) -> Self {
+            Self {
+                slots: Vec::with_capacity(capacity),
+                capacity,
+            }
+        }
+
+        #[inline]
+        fn pool<'a>(&'a mut self, head: &'a mut PoolHead) -> Pool<'a, T> {
+            Pool::growing(head, &mut self.slots, self.capacity)
+        }
+
+        /// Makes slots until `free` of them are not in use, or all there may be.
+        fn provide(&mut self, head: &PoolHead, free: usize) {
+            let wanted = head.used().saturating_add(free).min(self.capacity);
+            if self.slots.len() < wanted {
+                let rounded = wanted.next_multiple_of(STEP).min(self.capacity);
+                self.slots.resize_with(rounded, || Slot::EMPTY);
+            }
+        }
     }
 
     impl Owned {
         /// Empty tables of these sizes.
         #[must_use]
         pub fn new(limits: Limits) -> Self {
-            Self {
+            let mut tables = Self {
                 heads: [PoolHead::EMPTY; 6],
-                connections: empty(limits.connections),
-                handshakes: empty(limits.handshakes),
-                groups: empty(limits.groups),
-                links: empty(limits.links),
-                buffers: empty(limits.buffers),
-                remote_rmbs: empty(limits.remote_rmbs),
-            }
+                connections: Growing::new(limits.connections),
+                handshakes: Growing::new(limits.handshakes),
+                groups: Growing::new(limits.groups),
+                links: Growing::new(limits.links),
+                buffers: Growing::new(limits.buffers),
+                remote_rmbs: Growing::new(limits.remote_rmbs),
+                seen_in_use: 0,
+            };
+            tables.provide();
+            tables
+        }
+
+        /// A number that changes with the use of those tables that grow with what peers do.
+        #[inline]
+        fn in_use(&self) -> usize {
+            let [connections, _, _, links, _, remote_rmbs] = &self.heads;
+            let of_peers = links.used().wrapping_add(remote_rmbs.used());
+            connections.used().wrapping_add(of_peers)
+        }
+
+        /// Makes slots for what the next calls may need at most: one connection each; a group with
+        /// its links, two buffers and an RMB of the peer for each rendezvous under way; and
+        /// one link for each group.
+        #[cold]
+        #[inline(never)]
+        fn provide(&mut self) {
+            self.seen_in_use = self.in_use();
+            let [connections, handshakes, groups, links, buffers, remote_rmbs] = &self.heads;
+            let spare = handshakes.used().saturating_add(STEP / 2);
+            let of_groups = groups.used().saturating_add(spare);
+            self.connections.provide(connections, STEP / 2);
+            self.handshakes.provide(handshakes, STEP / 2);
+            self.groups.provide(groups, spare);
+            self.links.provide(links, of_groups.saturating_mul(2));
+            self.buffers.provide(buffers, spare.saturating_mul(2));
+            self.remote_rmbs.provide(remote_rmbs, spare);
         }
     }
 
@@ -240,14 +300,17 @@ mod owned {
     impl Storage for Owned {
         #[inline]
         fn tables(&mut self) -> Tables<'_> {
+            if self.in_use() != self.seen_in_use {
+                self.provide();
+            }
             let [connections, handshakes, groups, links, buffers, remote_rmbs] = &mut self.heads;
             Tables {
-                connections: Pool::new(connections, &mut self.connections),
-                handshakes: Pool::new(handshakes, &mut self.handshakes),
-                groups: Pool::new(groups, &mut self.groups),
-                links: Pool::new(links, &mut self.links),
-                buffers: Pool::new(buffers, &mut self.buffers),
-                remote_rmbs: Pool::new(remote_rmbs, &mut self.remote_rmbs),
+                connections: self.connections.pool(connections),
+                handshakes: self.handshakes.pool(handshakes),
+                groups: self.groups.pool(groups),
+                links: self.links.pool(links),
+                buffers: self.buffers.pool(buffers),
+                remote_rmbs: self.remote_rmbs.pool(remote_rmbs),
             }
         }
     }

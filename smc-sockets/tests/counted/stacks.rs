@@ -6,9 +6,9 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use super::alone;
-use crate::common::{listener, possessions, settles, stack};
+use crate::common::{listener, possessions, settings, settles, stack};
 use rustix::net::{AddressFamily, SocketType};
-use smc_sockets::{PairingTimeouts, SmcListener, SmcStream};
+use smc_sockets::{PairingTimeouts, SmcListener, SmcStream, Stack};
 use smc_transport_ism::device::Gid128;
 use smc_transport_ism::shared::pairing::Call;
 
@@ -108,4 +108,27 @@ fn a_stack_that_ends_leaves_nothing_and_no_peer_waiting() {
         let settled = settles(SECOND, || possessions() == before);
         assert!(settled, "{before:?}, now {:?}", possessions());
     }
+}
+
+/// Resident memory of this process in bytes.
+fn resident() -> usize {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: usize = statm.split(' ').nth(1).unwrap().parse().unwrap();
+    pages * rustix::param::page_size()
+}
+
+/// Room for connections costs memory when they come.
+#[test]
+fn a_stack_with_room_for_thousands_of_connections_begins_small() {
+    if !alone(&a_stack_with_room_for_thousands_of_connections_begins_small) {
+        return;
+    }
+    drop(stack());
+    let before = resident();
+    let mut settings = settings();
+    settings.connections = 16_384;
+    let stack = Stack::with(settings).unwrap();
+    let took = resident().saturating_sub(before);
+    assert!(took < 4 << 20, "{took} bytes");
+    drop(stack);
 }
