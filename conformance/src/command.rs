@@ -1,5 +1,6 @@
 //! The commands of the program, a room each.
 
+pub(crate) mod bugs;
 pub(crate) mod close_machine;
 pub(crate) mod cursors;
 pub(crate) mod drawn;

@@ -50,6 +50,10 @@ enum Command {
     /// The exit status is 1 if a connection does not end as it should, or anything is
     /// left.
     Exhaustion(command::exhaustion::Exhaustion),
+    /// Mistakes made in a copy of the engine, each of which the simulations must find.
+    ///
+    /// The exit status is 1 if one of them was not found.
+    Bugs(command::bugs::Bugs),
     /// Small changes to the lines that decide requirements, each of which a test that
     /// cites the requirement must notice.
     ///
@@ -84,6 +88,7 @@ fn main() -> ExitCode {
         }),
         Command::HandshakeMachine(machine) => machine.run(),
         Command::Exhaustion(exhaustion) => exhaustion.run(),
+        Command::Bugs(bugs) => bugs.run(),
         Command::Mutants(mutants) => mutants.run(),
         Command::Drawn(drawing) => drawing.run(),
         Command::Scripts(scripts) => scripts.run().unwrap_or_else(|error| {

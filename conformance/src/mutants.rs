@@ -7,9 +7,12 @@
 //!
 //! Almost all of them are compiled at once, and chosen when a test runs (`choices`).
 //!
+//! Mistakes that a list has (`bugs`) must be found by the simulations.
+//!
 //! Beside these, changes are drawn from whole areas (`draw`), found in the syntax (`sites`)
 //! and compiled with a switch each (`switches`); any test may notice them (`drawn`).
 
+mod bugs;
 mod choices;
 mod draw;
 mod drawn;
@@ -32,6 +35,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::ledger::Ledger;
+pub use bugs::{Bug, Search, Searches, bugs};
 pub use draw::{AREAS, Area, Drawn, OF_AREA, ranked};
 pub use drawn::{Campaign, Outcome};
 pub use tree::{Tree, files};

@@ -186,10 +186,6 @@ pub struct ConnectionConfig {
     pub cursor_lag: Duration,
     /// How long P and U stay after urgent data was published (URG-009).
     pub urgent_flags: UrgentFlags,
-    /// A mistake to be made, for tests of tests.
-    #[cfg(feature = "planted-bugs")]
-    #[doc(hidden)]
-    pub planted: Option<crate::planted::PlantedBug>,
 }
 
 impl Config {
@@ -274,7 +270,5 @@ impl ConnectionConfig {
         cork: Duration::from_millis(200),
         cursor_lag: Duration::from_millis(100),
         urgent_flags: UrgentFlags::Interoperate,
-        #[cfg(feature = "planted-bugs")]
-        planted: None,
     };
 }

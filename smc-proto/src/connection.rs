@@ -82,7 +82,6 @@ pub use work::{NotifyRecord, Sent};
 pub use crate::renamed::Told;
 
 use crate::config::ConnectionConfig;
-use crate::planted::PlantedBug;
 use crate::time::Instant;
 use crate::wire::types::AlertToken;
 
@@ -199,11 +198,7 @@ impl Connection {
         Self {
             tx: Tx::new(
                 params.alert_token_peer,
-                if cfg.planted(PlantedBug::DoubleRing) {
-                    params.peer.doubled()
-                } else {
-                    params.peer
-                },
+                params.peer,
                 params.send_buffer,
                 hold,
                 cfg.urgent_flags,
@@ -231,7 +226,7 @@ impl Connection {
         cfg: &ConnectionConfig,
         record: NotifyRecord,
     ) {
-        if self.tx.complete(record) > 0 && !cfg.planted(PlantedBug::LoseWake) {
+        if self.tx.complete(record) > 0 {
             self.note_writable();
         }
         self.finish_close(now, cfg);

@@ -7,7 +7,6 @@ use crate::connection_record::{ConnectionRecord, list as connection_list};
 use crate::id::{ConnIdx, DeviceId, Idx};
 use crate::link_group::{Answer, Buffer, Link, LinkGroup, buffer_list, ism_slot};
 use crate::link_group::{link_list, list as group_list};
-use crate::planted::PlantedBug;
 use crate::ports::Ports;
 use crate::rand::{Random, TokenKey};
 use crate::rendezvous::{Handshake, list as handshake_list};
@@ -158,11 +157,5 @@ impl Core {
     #[inline]
     pub(crate) fn has_clc_work(&self) -> bool {
         !self.clc_out.is_empty() || !self.wakes.is_empty()
-    }
-
-    /// Whether this fault is injected.
-    #[inline(always)]
-    pub(crate) fn planted(&self, bug: PlantedBug) -> bool {
-        self.config.connection.planted(bug)
     }
 }

@@ -230,11 +230,6 @@ mod fingerprint;
 pub mod id;
 mod link_group;
 pub mod path;
-#[cfg(feature = "planted-bugs")]
-#[doc(hidden)]
-pub mod planted;
-#[cfg(not(feature = "planted-bugs"))]
-mod planted;
 mod ports;
 mod queue;
 mod rand;

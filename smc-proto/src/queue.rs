@@ -72,13 +72,6 @@ impl<T: Copy, const N: usize> Queue<T, N> {
         number
     }
 
-    /// Forgets the value put in last, and its number.
-    pub(crate) const fn take_back(&mut self) {
-        if !self.is_empty() {
-            self.next = self.next.wrapping_sub(1);
-        }
-    }
-
     /// The values that are in, oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = T> + '_ {
         (0..self.len()).filter_map(|offset| {

@@ -32,5 +32,5 @@ mod tests;
 
 pub use coverage::Coverage;
 pub use report::Report;
-pub use run::{replay, run, run_with};
+pub use run::{replay, run};
 pub use smcd::technology;

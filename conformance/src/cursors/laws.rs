@@ -50,21 +50,14 @@ pub(super) fn a_local_ring_is_its_memory(size: u32) -> Option<bool> {
     Some(ring.base() == 0 && ring.end() == size.min(Ring::MAX) && ring.usable() == ring.end())
 }
 
-/// A ring that lies elsewhere in memory has the same size; a doubled one twice that and
-/// its base.
+/// A ring that lies elsewhere in memory has the same size.
 pub(super) fn moved_rings_keep_their_size(base: u32, end: u32, head: u32) -> Option<bool> {
     let ring = Ring::new(base, end)?;
     if head > u32::MAX.wrapping_sub(ring.usable()) {
         return None;
     }
     let shifted = ring.shifted(head);
-    let doubled = ring.doubled();
-    Some(
-        shifted.base() == head
-            && shifted.usable() == ring.usable()
-            && doubled.base() == base
-            && doubled.usable() == ring.usable().wrapping_add(end),
-    )
+    Some(shifted.base() == head && shifted.usable() == ring.usable())
 }
 
 /// Every cursor begins at the base of the first lap.

@@ -27,7 +27,7 @@ pub(super) struct Site {
     /// Bytes of the `const` of the functions around it: a function that chooses at run time is
     /// not constant.
     pub(super) constants: Vec<Range<usize>>,
-    /// Whether it is about code for tests alone: faults that can be planted, fingerprints.
+    /// Whether it is about code for tests alone: fingerprints.
     pub(super) off: bool,
 }
 
@@ -82,7 +82,6 @@ impl<'a> Finder<'a> {
 
     /// Nothing outside of functions can be chosen at run time.
     fn put(&mut self, range: Range<usize>, at: (usize, usize), form: Form, what: String) {
-        let off = self.text[range.clone()].contains("planted(") || self.function == "fingerprint";
         if !self.function.is_empty() {
             self.sites.push(Site {
                 range,
@@ -91,7 +90,7 @@ impl<'a> Finder<'a> {
                 function: self.function.clone(),
                 at,
                 constants: self.constants.clone(),
-                off,
+                off: self.function == "fingerprint",
             });
         }
     }

@@ -75,14 +75,6 @@ impl Ring {
         }
     }
 
-    /// A ring of twice the size, which is a mistake.
-    pub(super) const fn doubled(self) -> Self {
-        Self {
-            base: self.base,
-            end: self.end.saturating_mul(2),
-        }
-    }
-
     /// First count of the ring, in bytes from the start of its element.
     #[must_use]
     pub const fn base(self) -> u32 {

@@ -17,7 +17,6 @@ use super::notices::CloseCause;
 use super::tx::Tx;
 use super::work::{NotifyRecord, Wants};
 use crate::config::ConnectionConfig;
-use crate::planted::PlantedBug;
 use crate::time::Instant;
 
 impl Connection {
@@ -36,11 +35,7 @@ impl Connection {
             }
             return;
         }
-        let written = self.tx.written;
         let released = self.tx.rewind();
-        if cfg.planted(PlantedBug::SkipRewind) {
-            self.tx.written = written;
-        }
         if !incomplete && self.close.final_emitted() && !self.wants.contains(Wants::NOTIFY) {
             // The peer has our C or A: nothing may follow it, on any link.
             return;

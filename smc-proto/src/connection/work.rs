@@ -5,7 +5,6 @@ use super::close::{CloseState, Pending};
 use super::notices::Notices;
 use crate::command::{DataTransmit, DataWrite};
 use crate::config::ConnectionConfig;
-use crate::planted::PlantedBug;
 use crate::time::Instant;
 use crate::wire::cdc::{Cdc, ProducerFlags};
 
@@ -104,7 +103,7 @@ impl Connection {
         }
         //= CDC-023
         //= CDC-024
-        let may_write = self.may_write() || cfg.planted(PlantedBug::WriteAfterAbort);
+        let may_write = self.may_write();
         // A message that goes anyway takes along what coalescing holds.
         let bytes =
             if may_write && (!self.tx.is_held() || self.wants_notify() || self.is_flushing()) {
@@ -277,12 +276,6 @@ impl Connection {
         self.perform(now, cfg, act);
     }
 
-    /// Drops the message that was due: an injected fault.
-    pub(crate) fn drop_message(&mut self) {
-        self.wants.remove(Wants::NOTIFY | Wants::FLUSH);
-        self.rx.published = self.rx.consumed.total;
-    }
-
     /// Whether this side's C is out: it has delivered all its data, and writes no more.
     pub(crate) const fn has_closed(&self) -> bool {
         self.close.close_emitted()
@@ -302,11 +295,6 @@ impl Connection {
             self.close.state,
             CloseState::Active | CloseState::PeerCloseWait1
         ) && !self.close.full
-    }
-
-    /// Whether this side's last message is out.
-    pub(crate) const fn has_sent_last(&self) -> bool {
-        self.close.final_emitted()
     }
 
     /// CDC messages emitted and neither completed nor lost with their link.

@@ -12,7 +12,6 @@ use crate::connection_record::list::READY;
 use crate::connection_record::{Pending, Phase};
 use crate::id::{ConnId, DeviceId, LinkId, WrId};
 use crate::link_group::SendKind;
-use crate::planted::PlantedBug;
 use crate::slots::Linked;
 use crate::stats::count;
 use crate::wire::cdc::CdcOctets;
@@ -96,9 +95,6 @@ impl DataPath<'_> {
         let Ok(cdc) = CdcOctets::of(payload) else {
             return false;
         };
-        if core.config.connection.planted(PlantedBug::WalkAll) {
-            return false;
-        }
         let (group, token) = (l.group, cdc.alert_token());
         let mut index = core.last_receiver;
         let record = match self.connections.at_mut(index) {
@@ -152,9 +148,6 @@ impl DataPath<'_> {
             return false;
         };
         let core = &mut *self.core;
-        if core.config.connection.planted(PlantedBug::LoseWake) {
-            return false;
-        }
         let Some(owner) = self.connections.live_mut(index, generation) else {
             return false;
         };

@@ -13,7 +13,6 @@ use crate::connection_record::{ConnectionRecord, Pending, Phase};
 use crate::core::Core;
 use crate::id::{ConnIdx, GroupIdx, LinkId};
 use crate::link_group::Link;
-use crate::planted::PlantedBug;
 use crate::slots::Pool;
 use crate::stats::{Statistics, count};
 use crate::time::Instant;
@@ -59,9 +58,6 @@ impl DataPath<'_> {
     #[inline(always)]
     fn on_cdc(&mut self, group: GroupIdx, cdc: CdcOctets<'_>) -> Deferred {
         let core = &mut *self.core;
-        if core.config.connection.planted(PlantedBug::WalkAll) {
-            (0..self.connections.capacity()).for_each(|_| core.step());
-        }
         // Most messages are for the same connection as the one before.
         let conn = core.last_receiver;
         let token = cdc.alert_token();

@@ -2,9 +2,8 @@
 
 use crate::connection_record::{End, Pending};
 use crate::engine::Engine;
-use crate::event::{CloseReason, Event};
+use crate::event::Event;
 use crate::link_group::{GroupNotified, LinkNotified};
-use crate::planted::PlantedBug;
 use crate::trace::TraceEvent;
 
 impl Engine<'_> {
@@ -75,18 +74,6 @@ impl Engine<'_> {
             let next = record.notices.first();
             record.notices.remove(next.unwrap_or(Pending::empty()));
             let (home, first_contact, end) = (record.home, record.first_contact, record.end);
-            let twice = self
-                .groups
-                .data
-                .core
-                .config
-                .connection
-                .planted(PlantedBug::EndTwice);
-            if twice && next == Some(Pending::END) && end == Some(End::Closed(CloseReason::Normal))
-            {
-                record.end = Some(End::Closed(CloseReason::LinksLost));
-                record.notices |= Pending::END;
-            }
             if record.notices.is_empty() {
                 self.groups
                     .data

@@ -7,7 +7,6 @@ use crate::connection_record::Element;
 use crate::id::{BufferIdx, ConnIdx, GroupIdx, Idx, LinkIdx};
 use crate::link_group::Groups;
 use crate::path::LocalPath;
-use crate::planted::PlantedBug;
 use crate::trace::TraceEvent;
 use crate::version::Terms;
 use crate::wire::cdc_ism::CDC_ISM_LENGTH;
@@ -188,16 +187,6 @@ impl Groups<'_> {
             Some(_) => CDC_ISM_LENGTH as u32,
             None => buffer.element_offset(element),
         };
-        if self
-            .data
-            .core
-            .config
-            .connection
-            .planted(PlantedBug::ClearInUse)
-            && kind == BufferKind::Rmb
-        {
-            buffer.dirty.insert(element);
-        }
         let generation = self.buffers.generation(index);
         self.set_buffer_deadline(index, None);
         if let Some(record) = self.data.connections.at_mut(conn) {

@@ -9,7 +9,6 @@ use crate::data_path::Deferred;
 use crate::event::CloseReason;
 use crate::id::ConnIdx;
 use crate::link_group::Groups;
-use crate::planted::PlantedBug;
 use crate::time::Instant;
 use crate::trace::TraceEvent;
 
@@ -138,12 +137,7 @@ impl Groups<'_> {
         let Some(record) = self.conn(index) else {
             return;
         };
-        let early = self.data.core.planted(PlantedBug::ReuseEarly)
-            && record
-                .connection
-                .as_ref()
-                .is_some_and(Connection::has_sent_last);
-        if !matches!(record.phase, Phase::Ended | Phase::Watching) && !early {
+        if !matches!(record.phase, Phase::Ended | Phase::Watching) {
             return;
         }
         let busy = record.connection.as_ref().is_some_and(|connection| {
@@ -157,7 +151,7 @@ impl Groups<'_> {
         if record.group.is_some() {
             self.leave_group(index);
         }
-        if ended && (all_polled || self.data.core.planted(PlantedBug::FreeListedSlot)) {
+        if ended && all_polled {
             self.trace_conn(index, || TraceEvent::ConnFreed);
             self.data.connections.remove(index);
         }

@@ -3,7 +3,6 @@
 use super::link::TestLinkState;
 use crate::id::LinkIdx;
 use crate::link_group::Groups;
-use crate::planted::PlantedBug;
 use crate::time::Instant;
 use crate::wire::llc::{LLC_LENGTH, LlcMessage, TestLink};
 
@@ -23,9 +22,6 @@ impl Groups<'_> {
     }
 
     fn link_deadline(&self, link: LinkIdx) -> Option<Instant> {
-        if self.data.core.planted(PlantedBug::NoLlcTimer) {
-            return None;
-        }
         let l = self.link(link)?;
         if let Some(removal) = l.link_state.removal() {
             return removal.deadline;

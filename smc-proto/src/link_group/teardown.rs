@@ -12,7 +12,6 @@ use crate::connection_record::Phase;
 use crate::event::CloseReason;
 use crate::id::{BufferIdx, GroupIdx, Idx, LinkIdx};
 use crate::link_group::Groups;
-use crate::planted::PlantedBug;
 use crate::stats::count;
 use crate::trace::{GroupStep, TraceEvent};
 use crate::wire::types::DiagnosisCode;
@@ -113,8 +112,7 @@ impl Groups<'_> {
             .select_links(group, |link| link.pending == Some(QpState::Init))
             .next()
             .is_some();
-        let early = self.data.core.planted(PlantedBug::FreeBeforeDrained);
-        if ending && (!alive || early) && !creating {
+        if ending && !alive && !creating {
             self.retire_buffers(group);
             self.try_free_group(group);
         }
@@ -158,11 +156,7 @@ impl Groups<'_> {
     }
 
     pub(crate) fn retire_buffers(&mut self, group: GroupIdx) {
-        let last = self.groups.at(group).and_then(|g| g.buffers.last());
         self.each_buffer(group, |groups, index| {
-            if Some(index) == last && groups.data.core.planted(PlantedBug::LeakBuffer) {
-                return;
-            }
             if let Some(buffer) = groups.buffers.at_mut(index) {
                 buffer.retired = true;
                 // The peer's keys end with the links.

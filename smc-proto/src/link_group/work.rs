@@ -7,7 +7,6 @@ use crate::connection_record::Phase;
 use crate::data_path::Deferred;
 use crate::id::{BufferIdx, DeviceId, Idx, LinkId, LinkIdx, WrId};
 use crate::link_group::Groups;
-use crate::planted::PlantedBug;
 use crate::stats::count;
 use crate::trace;
 
@@ -116,11 +115,6 @@ impl Groups<'_> {
             if !state.has_data_slot() {
                 return None;
             }
-            if state.in_flight.len() > 2 && self.data.core.planted(PlantedBug::DropCdc) {
-                let first = state.ready.first()?;
-                let connection = self.data.connections.at_mut(first)?.connection.as_mut()?;
-                connection.drop_message();
-            }
             let (mut transmit, mut deferred) = (DataTransmit::EMPTY, Deferred::Nothing);
             let keeps_place = self.data.take_transmit(link, &mut transmit, &mut deferred);
             self.execute(deferred);
@@ -173,15 +167,6 @@ impl Groups<'_> {
         let state = self.data.links.at_mut(link)?;
         //= LLC-002
         let wr = state.in_flight.push(kind)?;
-        if self
-            .data
-            .core
-            .config
-            .connection
-            .planted(PlantedBug::ForgetSend)
-        {
-            state.in_flight.take_back();
-        }
         Some(RdmaCommand::Send {
             link: id,
             wr_id: WrId(wr),

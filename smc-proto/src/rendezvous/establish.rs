@@ -7,12 +7,9 @@ use crate::connection_record::{Pending, Phase, RemoteElement, Target};
 use crate::engine::Engine;
 use crate::event::CloseReason;
 use crate::id::{ConnIdx, GroupIdx, HandshakeIdx, LinkIdx, RemoteRmbIdx};
-use crate::link_group::Role;
-use crate::planted::PlantedBug;
 use crate::stats::count;
 use crate::trace::TraceEvent;
 use crate::version::Technology;
-use crate::wire::types::DiagnosisCode;
 use crate::wire::types::RToken;
 
 impl Engine<'_> {
@@ -24,9 +21,6 @@ impl Engine<'_> {
             return;
         };
         let (conn, smcd) = (h.conn, h.smcd.is_some());
-        if h.role == Role::Client && self.groups.data.core.planted(PlantedBug::SilentFallback) {
-            return self.on_declined(conn, DiagnosisCode::LINK_READY, false);
-        }
         let made = match smcd {
             true => self
                 .smcd_connection(handshake)

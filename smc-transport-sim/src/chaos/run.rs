@@ -3,7 +3,6 @@
 use std::io::Write;
 use std::sync::{Arc, LazyLock, Mutex};
 
-use smc_proto::config::Config;
 use smc_proto::time::{Duration, Instant};
 use smc_proto::version::Technology;
 
@@ -39,20 +38,14 @@ const QUIET: Duration = Duration::from_secs(1_000);
 /// Runs a seed.
 #[must_use]
 pub fn run(seed: u64) -> Report {
-    run_with(seed, |_| {})
-}
-
-/// Runs a seed with engines that are set otherwise than drawn.
-#[must_use]
-pub fn run_with(seed: u64, set: impl Fn(&mut Config)) -> Report {
-    let mut run = Run::new(seed, &set);
+    let mut run = Run::new(seed);
     run.carry_out();
     let report = run.report();
     if report.is_well() {
         return report;
     }
     // Once more, with a record of what the engines do.
-    let mut again = Run::new(seed, &set);
+    let mut again = Run::new(seed);
     again.simulation.record_events();
     again.carry_out();
     let mut events = again.simulation.recorded_events();
@@ -75,7 +68,7 @@ pub fn replay<W: Write + Send + 'static>(
     messages: usize,
     capture: Option<CaptureWriter<W>>,
 ) -> Result<(Report, Ladder), CaptureError> {
-    let mut run = Run::new(seed, &|_| {});
+    let mut run = Run::new(seed);
     run.simulation.set_trace(messages);
     let recorder = capture.map(|capture| Arc::new(Mutex::new(Recorder::new(capture))));
     if let Some(recorder) = &recorder {
@@ -126,13 +119,13 @@ impl Conn {
 }
 
 impl Run {
-    fn new(seed: u64, set: &dyn Fn(&mut Config)) -> Self {
+    fn new(seed: u64) -> Self {
         let mut random = Random::new(seed ^ 0x6368_616f_7321);
         let Scenario {
             mut simulation,
             hosts,
             plans,
-        } = Scenario::draw(seed, &mut random, set);
+        } = Scenario::draw(seed, &mut random);
         simulation.check_invariants();
         let conn = |plan| Conn {
             plan,

@@ -37,7 +37,7 @@ pub(super) struct Scenario {
 }
 
 impl Scenario {
-    pub(super) fn draw(seed: u64, random: &mut Random, set: &dyn Fn(&mut Config)) -> Self {
+    pub(super) fn draw(seed: u64, random: &mut Random) -> Self {
         let fabric = FabricConfig {
             path: path(random),
             receives: 48 + random.below(64) as u32,
@@ -49,11 +49,11 @@ impl Scenario {
         let mut simulation = Simulation::new(fabric, seed);
         simulation.set_trace(0);
         let hosts = match smcd::technology(seed) {
-            Technology::SmcR => rdma_hosts(&mut simulation, random, set),
+            Technology::SmcR => rdma_hosts(&mut simulation, random),
             Technology::SmcD => {
                 let mode = smcd::Mode::draw(random);
                 (0..2 + random.below(2) as u8)
-                    .map(|number| smcd::host(&mut simulation, number, mode, random, set))
+                    .map(|number| smcd::host(&mut simulation, number, mode, random))
                     .collect()
             }
         };
@@ -69,15 +69,11 @@ impl Scenario {
     }
 }
 
-fn rdma_hosts(
-    simulation: &mut Simulation,
-    random: &mut Random,
-    set: &dyn Fn(&mut Config),
-) -> Vec<HostId> {
+fn rdma_hosts(simulation: &mut Simulation, random: &mut Random) -> Vec<HostId> {
     let lans = 1 + random.below(2) as u32;
     let mut hosts = Vec::new();
     for number in 0..2 + random.below(2) as u8 {
-        hosts.push(host(simulation, number, lans, random, set));
+        hosts.push(host(simulation, number, lans, random));
     }
     vary_wires(simulation, &hosts, random);
     hosts
@@ -91,13 +87,7 @@ fn path(random: &mut Random) -> PathConfig {
     }
 }
 
-fn host(
-    simulation: &mut Simulation,
-    number: u8,
-    lans: u32,
-    random: &mut Random,
-    set: &dyn Fn(&mut Config),
-) -> HostId {
+fn host(simulation: &mut Simulation, number: u8, lans: u32, random: &mut Random) -> HostId {
     let mut ports = Vec::new();
     for device in 0..1 + random.below(3) as u8 {
         let two = random.below(4) == 0;
@@ -123,8 +113,7 @@ fn host(
         }
     }
     let mac = ports.first().map_or(Mac([2; 6]), |port| port.mac);
-    let mut config = config(u16::from(number) + 1, mac, random);
-    set(&mut config);
+    let config = config(u16::from(number) + 1, mac, random);
     let name = ["anna", "bert", "carl"][usize::from(number) % 3];
     let host = simulation.add_host(name, config, limits(random), &ports);
     let mut options = ConnOptions::new(Subnets::default());

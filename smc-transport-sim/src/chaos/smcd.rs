@@ -49,7 +49,6 @@ pub(super) fn host(
     number: u8,
     mode: Mode,
     random: &mut Random,
-    set: &dyn Fn(&mut Config),
 ) -> HostId {
     let mac = Mac([2, 0, 0, 0, 0, number + 1]);
     let mut config = Config::new(PeerId::new(u16::from(number) + 1, mac));
@@ -65,7 +64,6 @@ pub(super) fn host(
     config.timeouts.group_idle_server = Duration::from_secs(20);
     config.timeouts.group_idle_client = Duration::from_secs(22);
     config.timeouts.rmb_idle = Duration::from_secs(5);
-    set(&mut config);
     let name = ["anna", "bert", "carl"][usize::from(number) % 3];
     let host = simulation.add_host(name, config, limits(random), &[]);
     let gid = IsmGid {

@@ -43,7 +43,6 @@ twins! {
     "Ring::new": |base: u32, end: u32| Ring::new(base, end);
     "Ring::local": |size: u32| Ring::local(size);
     "Ring::shifted": |ring: Ring, head: u32| ring.shifted(head);
-    "Ring::doubled": |ring: Ring| ring.doubled();
     "Ring::base": |ring: Ring| ring.base();
     "Ring::end": |ring: Ring| ring.end();
     "Ring::usable": |ring: Ring| ring.usable();

@@ -7,7 +7,6 @@ use crate::completion::IsmCompletion;
 use crate::connection_record::Phase;
 use crate::id::{BufferId, BufferIdx, HandshakeIdx, Idx};
 use crate::link_group::Groups;
-use crate::planted::PlantedBug;
 use crate::stats::count;
 use crate::trace::TraceEvent;
 use crate::wire::cdc_ism::{CDC_ISM_LENGTH, CdcIsm, CdcIsmError, Endianness};
@@ -55,8 +54,6 @@ impl Groups<'_> {
                 let useless = self.on_ism_refused(buffer);
                 return useless.map_or(IsmFollowUp::Nothing, IsmFollowUp::Useless);
             }
-            IsmCompletion::MoveFailed { .. }
-                if self.data.core.planted(PlantedBug::IgnoreFailedMove) => {}
             //= D-053
             IsmCompletion::MoveFailed { conn } => {
                 if let Some(index) = self.data.live_conn(conn) {
@@ -277,7 +274,6 @@ impl Groups<'_> {
             self.trace_buffer(buffer.index, || TraceEvent::CdcUnknown { token: None });
             return IsmFollowUp::Nothing;
         };
-        let loses = self.data.core.planted(PlantedBug::LoseSignal);
         let Some(record) = self.data.connections.at(index) else {
             return IsmFollowUp::Nothing;
         };
@@ -299,10 +295,8 @@ impl Groups<'_> {
                 Err(_) => IsmFollowUp::Nothing,
             };
         }
-        match head {
-            Ok(cdc) if loses && !cdc.connection_flags.is_empty() => return IsmFollowUp::Nothing,
-            Err(CdcIsmError::NotWritten) => return IsmFollowUp::Nothing,
-            _ => {}
+        if head == Err(CdcIsmError::NotWritten) {
+            return IsmFollowUp::Nothing;
         }
         let deferred = self
             .data

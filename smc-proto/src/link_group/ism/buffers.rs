@@ -9,7 +9,6 @@ use crate::connection::{CloseCause, Connection};
 use crate::connection_record::ConnectionRecord;
 use crate::id::{BufferId, BufferIdx, ConnIdx, Idx};
 use crate::link_group::Groups;
-use crate::planted::PlantedBug;
 use crate::slots::Pool;
 use crate::time::Duration;
 use crate::wire::types::DmbToken;
@@ -236,7 +235,6 @@ impl Groups<'_> {
         let connection = record.and_then(|record| record.connection.as_ref());
         let graceful = connection.and_then(Connection::cause) == Some(CloseCause::Orderly);
         let is_finished = connection.is_some_and(Connection::is_peer_finished);
-        let keeps = self.data.core.planted(PlantedBug::ReuseDmb);
         let is_enough = graceful && self.has_spare_dmbs(index);
         let Some(b) = self.buffers.at_mut(index) else {
             return;
@@ -245,7 +243,7 @@ impl Groups<'_> {
             None => {}
             Some(IsmBuffer::Dmb { owner, .. }) => {
                 *owner = Idx::NONE;
-                b.retired |= (!graceful || is_enough) && !keeps;
+                b.retired |= !graceful || is_enough;
             }
             Some(IsmBuffer::Source {
                 target,
