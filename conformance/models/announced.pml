@@ -8,7 +8,7 @@
  * Checked: both ends come to the same carrier; every byte of the application arrives once, over
  * the carrier of its reader; TCP carries no byte but the application's; a process that does not
  * hold the other end of the connection never becomes the client's peer; and nothing waits for
- * ever (no invalid end state). The client's patience may end at any time, which is what a loaded
+ * ever (no invalid end state). The client may give up at any time, which is what a loaded
  * machine does.
  *
  * TRUSTING leaves the question to the kernel out, HASTY uses a slot again at once: both must fail.

@@ -106,7 +106,7 @@ pairs:
      do
      :: atomic { went[p] -> decided[p] = SMC }; break
      :: atomic { hungUp[p] && !went[p] -> decided[p] = TCP }; break
-     /* Its patience is over: it refuses GO, then looks whether one has come. */
+     /* It gives up: it refuses GO, then looks whether one has come. */
      :: refused[p] = true;
         if
 #ifndef FORGETFUL

@@ -16,7 +16,7 @@
  *
  * Checked: both ends come to the same; a byte arrives once, over the carrier of its reader; no
  * process but the holder becomes the peer, also if one that was met answers for what it does not
- * hold; nothing waits for ever. The patience of each side may end at any time.
+ * hold; nothing waits for ever. Each side may give up at any time.
  *
  * TRUSTING leaves the question to the kernel out, SILENT gives up without a Decline.
  * FAULTS: TRUSTING SILENT. */
@@ -120,7 +120,7 @@ proctype Holder() {
      do
      :: atomic { named && !called -> called = true; caller = holder; break }
      :: atomic { !shows && !named -> worker = TCP; goto decided }
-     /* Its patience is over. */
+     /* It gives up. */
      :: atomic { worker = TCP; goto decided }
      od;
      do

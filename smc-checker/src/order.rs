@@ -16,7 +16,7 @@ const MAX_QUEUE_PAIRS: usize = 4096;
 /// Messages of a queue pair that may wait for an earlier one.
 const MAX_HELD: usize = 256;
 /// How long they may wait, in nanoseconds.
-const PATIENCE: u64 = 10_000_000_000;
+const TIMEOUT: u64 = 10_000_000_000;
 /// Packets that can be in flight; a number further off is no late one.
 const WINDOW: u32 = 16_384;
 const PSN_MASK: u32 = 0x00ff_ffff;
@@ -92,7 +92,7 @@ impl Order {
             queue.fresh = first && queue.held.is_empty();
             queue.held.insert(path.psn.value(), (path, item));
             let oldest = queue.held.values().map(|(_, item)| item.time).min();
-            let late = oldest.is_some_and(|oldest| now.saturating_sub(oldest) > PATIENCE);
+            let late = oldest.is_some_and(|oldest| now.saturating_sub(oldest) > TIMEOUT);
             if queue.held.len() > MAX_HELD || late {
                 self.flush(address, &mut out);
             }

@@ -46,7 +46,7 @@ const DATAGRAMS: usize = 1 << 16;
 /// Bytes of the longest datagram; the kernel's are half as long.
 const DATAGRAM: usize = 1 << 16;
 /// Seconds until an answer has come.
-const PATIENCE: u64 = 2;
+const TIMEOUT: u64 = 2;
 /// Readings of a list that changes meanwhile.
 const ATTEMPTS: usize = 4;
 
@@ -95,7 +95,7 @@ impl fmt::Display for Refusal {
             Self::Kernel(Errno::AGAIN) => {
                 write!(
                     f,
-                    "the kernel did not answer in {PATIENCE} seconds; try again"
+                    "the kernel did not answer in {TIMEOUT} seconds; try again"
                 )
             }
             Self::Kernel(Errno::NOBUFS | Errno::NOMEM) => {
@@ -144,8 +144,8 @@ pub(crate) fn ask(
         Errno::AFNOSUPPORT | Errno::PROTONOSUPPORT => Refusal::Absent,
         other => Refusal::Kernel(other),
     })?;
-    let patience = Duration::from_secs(PATIENCE);
-    set_socket_timeout(&socket, Timeout::Recv, Some(patience)).map_err(Refusal::Kernel)?;
+    let timeout = Duration::from_secs(TIMEOUT);
+    set_socket_timeout(&socket, Timeout::Recv, Some(timeout)).map_err(Refusal::Kernel)?;
     rustix::net::send(&socket, request, SendFlags::empty()).map_err(Refusal::Kernel)?;
     // Of a datagram that is longer than the buffer, the whole length is returned.
     answer(
@@ -218,7 +218,7 @@ fn outcome(code: u32) -> Result<(), Refusal> {
 
 /// Reads a list again while it changes. Returns the last reading in any case, and why it may not
 /// be all.
-pub(crate) fn settled<T>(
+pub(crate) fn read_until_unchanged<T>(
     mut read: impl FnMut() -> (T, Result<(), Refusal>),
 ) -> (T, Result<(), Refusal>) {
     for _ in 1..ATTEMPTS {
@@ -439,7 +439,7 @@ mod tests {
     fn a_list_that_changes_is_read_again_and_kept() {
         for (changes, outcome) in [(0, Ok(())), (3, Ok(())), (4, Err(Refusal::Changed))] {
             let mut readings = 0;
-            let (last, settled) = settled(|| {
+            let (last, read_until_unchanged) = read_until_unchanged(|| {
                 readings += 1;
                 let is_changed = readings <= changes;
                 (
@@ -452,14 +452,14 @@ mod tests {
                 )
             });
             assert_eq!(
-                (last, settled),
+                (last, read_until_unchanged),
                 (ATTEMPTS.min(changes + 1), outcome),
                 "{changes}"
             );
         }
         // Others are final.
         let mut readings = 0;
-        let (_, refused) = settled(|| {
+        let (_, refused) = read_until_unchanged(|| {
             readings += 1;
             ((), Err(Refusal::Endless))
         });

@@ -26,7 +26,7 @@ use app::{App, Flow};
 use model::Source;
 
 /// Longest wait for a key: a signal ends the command behind it.
-const PATIENCE: Duration = Duration::from_millis(100);
+const TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Shows the screen until a key or a signal ends it.
 ///
@@ -89,7 +89,7 @@ fn show(
             terminal.draw(|frame| draw::draw(frame, app))?;
         }
         let wait = next.saturating_duration_since(Instant::now());
-        if event::poll(wait.min(PATIENCE))? {
+        if event::poll(wait.min(TIMEOUT))? {
             if let Event::Key(key) = event::read()?
                 && app.key(key) == Flow::End
             {

@@ -130,11 +130,11 @@ impl End {
     }
 
     /// Whether it came within this time.
-    fn wait(&self, patience: Duration) -> bool {
+    fn wait(&self, timeout: Duration) -> bool {
         let over = self.over.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self
             .changed
-            .wait_timeout_while(over, patience, |over| !*over);
+            .wait_timeout_while(over, timeout, |over| !*over);
         *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 }
@@ -307,18 +307,18 @@ impl Stack {
     /// Without it, what is on the way over RNICs when the process ends may not arrive, and
     /// peers find out about the links by themselves.
     #[must_use]
-    pub fn end(self, patience: Duration) -> bool {
+    pub fn end(self, timeout: Duration) -> bool {
         if !self.handle.process.is_current() {
             // The parent sees to its connections.
             let renewed = self.handle.renewed.get().cloned();
             return renewed.is_none_or(|renewed| {
                 drop(self);
-                renewed.end(patience)
+                renewed.end(timeout)
             });
         }
         let end = self.handle.end.clone();
         drop(self);
-        end.wait(patience)
+        end.wait(timeout)
     }
 
     /// The stack of this process, opened when it is first asked for, with the policy that
@@ -405,17 +405,17 @@ mod tests {
 
     #[test]
     fn a_stack_ends_whether_its_thread_has_started_or_not() {
-        let patience = Duration::from_secs(10);
+        let timeout = Duration::from_secs(10);
         let late = || Stack::with_late_thread(Settings::default()).unwrap();
         let idle = late();
         assert!(!*idle.handle.thread.lock());
         let shard = Arc::downgrade(idle.shard());
-        assert!(idle.end(patience));
+        assert!(idle.end(timeout));
         assert!(shard.upgrade().is_none(), "its descriptors and memory stay");
         let begun = late().current().unwrap();
         assert!(*begun.handle.thread.lock());
         begun.start().unwrap();
-        assert!(begun.end(patience));
+        assert!(begun.end(timeout));
         assert!(*Stack::open().unwrap().handle.thread.lock());
     }
 }

@@ -19,7 +19,7 @@ use smc_transport_ism::shared::Device;
 use smc_transport_ism::shared::pairing::{Answer, Call, Callers, PairingTimeouts, Rendezvous};
 
 const LONG: Duration = Duration::from_secs(20);
-const PATIENCE: PairingTimeouts = PairingTimeouts {
+const TIMEOUT: PairingTimeouts = PairingTimeouts {
     accept: LONG,
     grace: LONG,
     go: LONG,
@@ -46,13 +46,13 @@ impl Server {
     fn called(&self) -> (OwnedFd, Call) {
         let to = self.listener.local_addr().unwrap();
         let client = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
-        let call = Call::announce(&client, to, GID, PATIENCE).unwrap();
+        let call = Call::announce(&client, to, GID, TIMEOUT).unwrap();
         rustix::net::connect(&client, &to).unwrap();
         (client, call.expect("a name to call"))
     }
 
     fn answer(&mut self, accepted: &TcpStream) -> Option<Answer> {
-        self.rendezvous.answer(accepted, |_| false, &PATIENCE)
+        self.rendezvous.answer(accepted, |_| false, &TIMEOUT)
     }
 }
 

@@ -130,7 +130,7 @@ const INLINE: u32 = 128;
 
 /// Batches of completions after which the RNICs are asked again, however much there is
 /// to do for the queues that are known.
-const PATIENCE: u32 = 4;
+const TIMEOUT: u32 = 4;
 
 /// What [`Binding::poll`] has found.
 enum Found {
@@ -307,7 +307,7 @@ impl<R: Rnic> Binding<R> {
             if let Some(answer) = self.answers.pop_front() {
                 return Some(Found::Answer(answer));
             }
-            if self.batches >= PATIENCE {
+            if self.batches >= TIMEOUT {
                 self.refresh();
             }
             match self.work() {

@@ -20,7 +20,7 @@ const NAME: &str = "@smc-d.";
 /// Marks a message.
 const MAGIC: u64 = 0x534d_4403;
 /// Longest wait for an answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes of a page of doorbells: 128 for each of the two numbers of the sleeper, 128 of
 /// groups, 1,024 leaves of 8, rounded up to pages.
 const BELLS: u64 = 4 << 10;
@@ -119,12 +119,12 @@ impl Neighbour {
         send(&self.channel, message, None)
     }
 
-    /// Takes one message within `patience`; its descriptor with it.
+    /// Takes one message within `timeout`; its descriptor with it.
     ///
     /// # Errors
     /// [`io::ErrorKind::TimedOut`], [`io::ErrorKind::UnexpectedEof`] at the channel's end.
-    pub fn receive(&self, patience: Duration) -> io::Result<(Fields, Option<OwnedFd>)> {
-        receive(&self.channel, patience)
+    pub fn receive(&self, timeout: Duration) -> io::Result<(Fields, Option<OwnedFd>)> {
+        receive(&self.channel, timeout)
     }
 }
 
@@ -313,13 +313,13 @@ pub fn send(socket: impl AsFd, message: Fields, fd: Option<BorrowedFd<'_>>) -> i
     Ok(())
 }
 
-/// Takes one message within `patience`.
+/// Takes one message within `timeout`.
 ///
 /// # Errors
 /// Returns the errors of [`Neighbour::receive`]; [`io::ErrorKind::InvalidData`] if it is no
 /// message.
-pub fn receive(socket: impl AsFd, patience: Duration) -> io::Result<(Fields, Option<OwnedFd>)> {
-    let end = Instant::now() + patience;
+pub fn receive(socket: impl AsFd, timeout: Duration) -> io::Result<(Fields, Option<OwnedFd>)> {
+    let end = Instant::now() + timeout;
     let mut polled = [PollFd::new(&socket, PollFlags::IN)];
     let left = end.saturating_duration_since(Instant::now());
     let timeout = rustix::time::Timespec::try_from(left).map_err(io::Error::other)?;
@@ -351,7 +351,7 @@ pub fn receive(socket: impl AsFd, patience: Duration) -> io::Result<(Fields, Opt
 
 /// Takes the next message, which has to be of this kind.
 fn expect(socket: impl AsFd, kind: u64) -> io::Result<(Fields, Option<OwnedFd>)> {
-    let (message, fd) = receive(socket, PATIENCE)?;
+    let (message, fd) = receive(socket, TIMEOUT)?;
     if message.0 != kind {
         return Err(io::Error::other(format!("{message:?} instead of {kind}")));
     }

@@ -10,7 +10,7 @@ use crate::cgroup::Cgroup;
 use crate::possessions::Possessions;
 
 /// Longest wait for a line or for the end of a process that is to come by itself.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Longest time until a process has given back what it had for others that are gone.
 const RETURN: Duration = Duration::from_secs(20);
@@ -71,7 +71,7 @@ impl Process {
     /// # Panics
     /// If none comes within a minute, or the process ends before.
     pub fn line(&mut self, key: &str) -> String {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         loop {
             let left = end.saturating_duration_since(Instant::now());
             match self.lines.recv_timeout(left) {
@@ -81,7 +81,7 @@ impl Process {
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {
-                    panic!("{}: no line {key:?} within {PATIENCE:?}", self.role)
+                    panic!("{}: no line {key:?} within {TIMEOUT:?}", self.role)
                 }
                 Err(RecvTimeoutError::Disconnected) => {
                     let status = self.child.wait();
@@ -103,15 +103,15 @@ impl Process {
     /// [`io::ErrorKind::TimedOut`] if it goes on for more than a minute.
     pub fn close(&mut self) -> io::Result<ExitStatus> {
         self.stdin = None;
-        self.wait(PATIENCE)
+        self.wait(TIMEOUT)
     }
 
-    /// Waits for its end, at most for `patience`.
+    /// Waits for its end, at most for `timeout`.
     ///
     /// # Errors
     /// [`io::ErrorKind::TimedOut`], or the operating system's.
-    pub fn wait(&mut self, patience: Duration) -> io::Result<ExitStatus> {
-        let end = Instant::now() + patience;
+    pub fn wait(&mut self, timeout: Duration) -> io::Result<ExitStatus> {
+        let end = Instant::now() + timeout;
         loop {
             if let Some(status) = self.child.try_wait()? {
                 return Ok(status);

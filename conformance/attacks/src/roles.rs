@@ -45,11 +45,11 @@ pub fn stack() -> io::Result<Stack> {
     // What carries a connection is to depend on the attack, not on how busy the machine is.
     settings.pairing_timeouts.grace = Duration::from_millis(50);
     if std::env::var_os(PATIENT).is_some() {
-        let patience = Duration::from_secs(10);
+        let timeout = Duration::from_secs(10);
         settings.pairing_timeouts = PairingTimeouts {
-            accept: patience,
-            grace: patience,
-            go: patience,
+            accept: timeout,
+            grace: timeout,
+            go: timeout,
         };
     }
     settings.policy = Policy::find()?;

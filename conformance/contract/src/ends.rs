@@ -13,7 +13,7 @@ use crate::{Adapters, DEVICE, Side};
 /// Bytes of an element; each RMB has two, each send buffer one.
 pub(crate) const LENGTH: u32 = 16_384;
 /// How long anything may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// One end.
 #[derive(Debug)]
@@ -186,7 +186,7 @@ impl<A: Adapters> Ends<A> {
             if holds(&self.at) {
                 return;
             }
-            assert!(begun.elapsed() < PATIENCE, "it does not come about");
+            assert!(begun.elapsed() < TIMEOUT, "it does not come about");
             if !self.adapters.wait() {
                 self.listen(0);
                 self.listen(1);

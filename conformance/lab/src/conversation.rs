@@ -60,7 +60,7 @@ pub trait Conversation: Sync {
     ///
     /// # Errors
     /// Of the connection.
-    fn receive_urgent(&self, patience: Duration) -> io::Result<u8>;
+    fn receive_urgent(&self, timeout: Duration) -> io::Result<u8>;
     /// Lets the end of the conversation be a reset.
     ///
     /// # Errors

@@ -150,7 +150,7 @@ pub struct Session {
     /// What is done on each.
     pub steps: Vec<Step>,
     /// Milliseconds that any one wait may last.
-    pub patience: u64,
+    pub timeout: u64,
 }
 
 /// An answer of a guest.

@@ -181,7 +181,7 @@ pub struct Scenario {
     /// What does if both ends are ours.
     pub between_ours: Option<Expected>,
     /// Seconds that one wait may last.
-    pub patience: u64,
+    pub timeout: u64,
     /// What goes wrong at a server that is Linux's, as kernel against kernel shows: the
     /// fault is not ours then. It is expected, and its absence is a difference.
     pub linux_fails: Option<&'static str>,

@@ -24,7 +24,7 @@ const LENGTH: u32 = WRITES_AT + WRITES;
 /// Numbers of receives; sends have theirs behind them.
 const FIRST_SEND: u64 = 1 << 32;
 /// How long the engine's RNIC may leave messages unanswered.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A queue pair and what is registered at it, which goes first.
 pub(crate) struct Link<R: Rnic> {
@@ -121,7 +121,7 @@ impl<R: Rnic> Link<R> {
         let begun = Instant::now();
         while self.sent - self.done >= SENDS.into() && !self.broken {
             self.poll(rnic);
-            if begun.elapsed() > PATIENCE {
+            if begun.elapsed() > TIMEOUT {
                 return Err("the engine's RNIC does not take it".to_owned());
             }
         }

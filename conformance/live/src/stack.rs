@@ -14,7 +14,7 @@ use crate::taken::{Taken, all_taken};
 use crate::wanted::Wanted;
 
 /// How long the end of everything may take.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// RNICs of a stack under test, as its bench sees them.
 pub trait Below: Send {
@@ -251,7 +251,7 @@ impl Sockets for OurSockets {
 
     fn run_out(&mut self) -> Result<(), String> {
         self.leave();
-        let ended = self.stack.take().is_none_or(|stack| stack.end(PATIENCE));
+        let ended = self.stack.take().is_none_or(|stack| stack.end(TIMEOUT));
         let left = self.below.left();
         match (ended, left) {
             (true, (0, 0)) => Ok(()),

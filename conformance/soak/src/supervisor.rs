@@ -54,7 +54,7 @@ pub(crate) enum Role {
 
 /// Longest time until a server listens, and until it has given back what it had for clients
 /// that are gone.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A line of a process.
 type Line = (Which, u32, String);
@@ -192,7 +192,7 @@ impl Soak<'_> {
 
     /// Waits until a server listens.
     fn await_server(&mut self, number: usize) -> io::Result<()> {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         let id = self.servers[number].child.id();
         loop {
             let left = end.saturating_duration_since(Instant::now());
@@ -308,7 +308,7 @@ impl Soak<'_> {
         for number in 0..client::Kind::ALL.len() {
             let answered = self.judge.requests + 20;
             let mut client = self.client(number, self.addresses.len())?;
-            let end = Instant::now() + PATIENCE;
+            let end = Instant::now() + TIMEOUT;
             while self.judge.requests < answered {
                 if Instant::now() > end {
                     return Err(io::Error::other(format!("client {number} gets no answers")));
@@ -324,7 +324,7 @@ impl Soak<'_> {
     /// Waits until servers possess nothing more of clients that are gone.
     fn rest(&mut self) {
         let mut before = None;
-        for _ in 0..PATIENCE.as_secs() {
+        for _ in 0..TIMEOUT.as_secs() {
             // Threads and tasks end, and timers of groups without connections.
             thread::sleep(Duration::from_secs(1));
             let now = self.possessions().ok();
@@ -341,7 +341,7 @@ impl Soak<'_> {
     }
 
     fn check_possessions(&mut self, before: &[Possessions], restarted: &[bool]) -> io::Result<()> {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         loop {
             let now = self.possessions()?;
             let mut more = Vec::new();

@@ -14,7 +14,7 @@ use crate::fuzz::{Bytes, Target};
 /// steps.
 const LONGEST: u32 = 700;
 /// Seconds after which an input counts as one that does not end.
-const PATIENCE: u32 = 20;
+const TIMEOUT: u32 = 20;
 /// Lines of a failure that are kept.
 const KEPT: usize = 40;
 
@@ -75,7 +75,7 @@ pub fn round(
     command
         .arg(format!("-max_total_time={}", bound.time.as_secs().max(1)))
         .arg(format!("-max_len={LONGEST}"))
-        .arg(format!("-timeout={PATIENCE}"))
+        .arg(format!("-timeout={TIMEOUT}"))
         .arg(format!("-artifact_prefix={}/", artifacts.display()))
         .arg("-print_final_stats=1");
     if let Some(executions) = bound.executions {

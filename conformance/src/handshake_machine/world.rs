@@ -13,7 +13,7 @@ use super::{Action, Bounds};
 use crate::explore::{self, Machine};
 
 /// A deadline that is further off passes only when nothing else moves.
-pub(super) const PATIENCE: Duration = Duration::from_secs(25);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(25);
 
 /// Two hosts with what is between them.
 #[derive(Clone, Debug)]
@@ -173,7 +173,7 @@ impl Machine for World {
         }
         let moves = self.moves();
         for (side, host) in (0..).zip(&self.hosts) {
-            let near = |wait: Duration| !moves || wait <= PATIENCE;
+            let near = |wait: Duration| !moves || wait <= TIMEOUT;
             if host.next_timeout().is_some_and(near) {
                 into.push(Action::Deadline(side));
             }

@@ -139,9 +139,9 @@ impl Programs {
         &self,
         test: &Test,
         change: usize,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<TestOutcome, Problem> {
-        self.start(test, change, (patience, None), None)
+        self.start(test, change, (timeout, None), None)
     }
 
     /// Runs a test with a change, for some time and some time of a processor at most.

@@ -14,7 +14,7 @@ use super::programs::{Programs, TestOutcome};
 use super::{Decision, Problem, Program, Test, Tree};
 
 /// How long a test may take without a change.
-const PATIENCE: Duration = Duration::from_secs(900);
+const TIMEOUT: Duration = Duration::from_secs(900);
 /// With a change, it may take so much longer, and so many times as long.
 const MORE: (Duration, u32) = (Duration::from_secs(20), 10);
 /// How many tests run at the same time.
@@ -111,7 +111,7 @@ impl<'a> Trial<'a> {
         let mut failed = Vec::new();
         let run = |test: &&Test| {
             let begun = Instant::now();
-            let outcome = self.programs.run(test, 0, PATIENCE);
+            let outcome = self.programs.run(test, 0, TIMEOUT);
             (outcome, begun.elapsed())
         };
         let mut times = BTreeMap::new();
@@ -182,7 +182,7 @@ impl<'a> Trial<'a> {
         decision: &Decision,
         number: usize,
     ) -> Result<Verdict, Problem> {
-        let time = |test: &Test| self.times.get(test).copied().unwrap_or(PATIENCE);
+        let time = |test: &Test| self.times.get(test).copied().unwrap_or(TIMEOUT);
         let mut tests: Vec<&Test> = decision.tests.iter().collect();
         tests.sort_by_key(|test| time(test));
         for test in tests {

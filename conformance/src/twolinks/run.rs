@@ -105,18 +105,18 @@ impl World {
     /// Runs a world in which a link has failed to the end and checks everything.
     pub fn finish(&mut self, failure: Failure, expect: Expect) {
         let start = self.now;
-        let patience = match (failure, expect) {
+        let timeout = match (failure, expect) {
             (Failure::Silence, _) | (_, Expect::GroupLost) => SILENCE,
             _ if self.patient || self.in_rendezvous() => SILENCE,
             (_, Expect::Clean) => AT_ONCE,
             // One that sent C does not answer an abort, which waits (ABORT-014).
             _ => ABORT,
         };
-        self.run_idle_until(start.after(patience));
+        self.run_idle_until(start.after(timeout));
         let start = self.now;
         for _ in 0..3 {
             if self.close_what_is_read(matches!(expect, Expect::Ended | Expect::GroupLost)) {
-                self.run_idle_until(start.after(patience));
+                self.run_idle_until(start.after(timeout));
             }
         }
         self.check_ends(expect);

@@ -107,7 +107,7 @@ fn deleted(view: &LinkView<'_>) -> Judgement {
 }
 
 /// How long an addition is not given up, in nanoseconds.
-const PATIENCE: u64 = 1_000_000_000;
+const TIMEOUT: u64 = 1_000_000_000;
 
 fn settled(view: &LinkView<'_>) -> Judgement {
     let Some(addition) = view.group.addition.as_ref().filter(|_| !view.group.settled) else {
@@ -115,7 +115,7 @@ fn settled(view: &LinkView<'_>) -> Judgement {
     };
     let data = matches!(view.what, On::Cdc | On::Write);
     let at = view.time.saturating_sub(addition.time);
-    if !data || view.from == Side::Client || at > PATIENCE {
+    if !data || view.from == Side::Client || at > TIMEOUT {
         return Judgement::Fine;
     }
     early!("the server sends data before the second link is confirmed or given up")

@@ -89,7 +89,7 @@ fn starts_exchange(message: &Message, from: Side) -> bool {
 }
 
 /// How long an exchange is surely not given up, in nanoseconds: less than any timer.
-const PATIENCE: u64 = 1_000_000_000;
+const TIMEOUT: u64 = 1_000_000_000;
 
 fn one_flow(view: &LlcView<'_>) -> Judgement {
     if !starts_exchange(view.message, view.from) {
@@ -100,7 +100,7 @@ fn one_flow(view: &LlcView<'_>) -> Judgement {
             && request.link == view.index
             && starts_exchange(&request.message, request.from)
             && !request.given_up
-            && view.time.saturating_sub(request.time) < PATIENCE
+            && view.time.saturating_sub(request.time) < TIMEOUT
     });
     // To give up the link that is being added ends that exchange.
     let addition = view.group.addition.as_ref();

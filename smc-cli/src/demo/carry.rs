@@ -30,7 +30,7 @@ pub use setup::{Carrier, Hooks, Place, Setup};
 /// Bytes read from the source at once, and the most an application queues.
 const PIECE: u64 = 64 << 10;
 /// Virtual time without any progress after which a run is given up.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 pub(super) type FileRecorder = Arc<Mutex<Recorder<BufWriter<File>>>>;
 
@@ -181,7 +181,7 @@ impl<'a> Run<'a> {
         otherwise: &str,
         mut holds: impl FnMut(&mut Self) -> Result<bool, Failure>,
     ) -> Result<(), Failure> {
-        let deadline = self.simulation.now().after(PATIENCE);
+        let deadline = self.simulation.now().after(TIMEOUT);
         while !holds(self)? {
             if self.simulation.now() > deadline {
                 return Err(problem(otherwise));

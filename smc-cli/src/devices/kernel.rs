@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::table::{kind, yes};
 use crate::links::kernel::FAMILY;
-use crate::netlink::{Refusal, attributes, list, settled, text, u16_at, u32_at};
+use crate::netlink::{Refusal, attributes, list, read_until_unchanged, text, u16_at, u32_at};
 
 /// `SMC_NETLINK_GET_DEV_SMCD` and `SMC_NETLINK_GET_DEV_SMCR`.
 const DEVICES: [u8; 2] = [5, 6];
@@ -60,7 +60,7 @@ pub struct Port {
 
 /// The devices, and why they are not all: mostly that the kernel has no SMC.
 pub(super) fn devices() -> (Vec<Device>, Result<(), Refusal>) {
-    let (mut devices, outcome) = settled(|| {
+    let (mut devices, outcome) = read_until_unchanged(|| {
         let mut devices = Vec::new();
         let mut lists = DEVICES
             .into_iter()

@@ -6,7 +6,9 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice};
 use smc_view::{GroupRecord, Label, LinkRecord, Name, Role, Technology};
 
 use super::group::{Group, Link, OfKernel};
-use crate::netlink::{Refusal, attributes, list, number, settled, text, u32_at, u64_at};
+use crate::netlink::{
+    Refusal, attributes, list, number, read_until_unchanged, text, u32_at, u64_at,
+};
 
 /// The family of all that the kernel tells of SMC.
 pub(crate) const FAMILY: &str = "SMC_GEN_NETLINK";
@@ -26,7 +28,7 @@ const LINKS_OF_GROUP: usize = 16;
 /// The groups, those of SMC-R with their links, and why they are not all: mostly that the kernel
 /// has no SMC.
 pub(crate) fn groups() -> (Vec<Group>, Result<(), Refusal>) {
-    let ((mut groups, interfaces), outcome) = settled(|| {
+    let ((mut groups, interfaces), outcome) = read_until_unchanged(|| {
         let (mut groups, mut interfaces) = (Vec::new(), Vec::new());
         let mut lists = [GROUPS_SMCD, LINKS].into_iter().map(|command| {
             list(FAMILY, command, |message| {

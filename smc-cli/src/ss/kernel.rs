@@ -7,7 +7,8 @@ use rustix::net::netlink;
 
 use super::row::{Cursor, Details, Link, Memory, Mode, Row};
 use crate::netlink::{
-    DUMP, Refusal, ask, attributes, message, messages, settled, text, u16_at, u32_at, u64_at,
+    DUMP, Refusal, ask, attributes, message, messages, read_until_unchanged, text, u16_at, u32_at,
+    u64_at,
 };
 
 /// `AF_SMC`.
@@ -22,7 +23,7 @@ const EXTENSIONS: u8 = 1 | 2 | 8;
 
 /// The sockets, and why they are not all: mostly that the kernel has no SMC.
 pub(super) fn rows() -> (Vec<Row>, Result<(), Refusal>) {
-    settled(|| {
+    read_until_unchanged(|| {
         let mut rows = Vec::new();
         let asked = ask(netlink::SOCK_DIAG, &request(), |kind, body| {
             add(kind, body, &mut rows);

@@ -218,12 +218,12 @@ fn further_connections_wait_until_there_is_a_place() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let proxy = Proxy::start(listener.local_addr().unwrap(), &["--at-once", "1"]);
-    let accept = |patience: Duration| {
+    let accept = |timeout: Duration| {
         let begin = Instant::now();
         loop {
             match listener.accept() {
                 Ok((stream, _)) => return Some(stream),
-                Err(_) if begin.elapsed() > patience => return None,
+                Err(_) if begin.elapsed() > timeout => return None,
                 Err(_) => thread::sleep(Duration::from_millis(5)),
             }
         }

@@ -242,7 +242,7 @@ fn sort(fds: &[pollfd]) -> Sorted {
             }
             Some(Object::Set(set)) => {
                 set.is_polled();
-                set.settle();
+                set.update_readiness();
             }
             _ => {}
         }

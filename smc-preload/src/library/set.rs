@@ -38,7 +38,7 @@ const TURNS: u32 = 10;
 /// Turns without events, but without sleep, after which the kernel is asked.
 const IDLE_TURNS: u32 = 8;
 /// Turns in which a set that something else polls comes to rest.
-const SETTLING: u32 = 100;
+const ROUNDS: u32 = 100;
 /// Low bits of a number of the library in a kernel's set: a descriptor, or [`LOOP`].
 const LOW: u64 = (1 << 20) - 1;
 /// The loop of the set, or its other wake-up.
@@ -181,19 +181,20 @@ impl Set {
         state.leave();
     }
 
-    /// Has the kernel's set be readable if there are events, and only then, for who polls it.
-    pub(crate) fn settle(&self) {
+    /// Makes the kernel's set readable if there are events, and not readable if there are none, for the
+    /// thread that polls it.
+    pub(crate) fn update_readiness(&self) {
         if !self.is_of_this_process() {
             return;
         }
-        self.settle_inner();
-        self.settle_own();
+        self.update_members_readiness();
+        self.update_own_readiness();
     }
 
-    /// Settles a set but for those that it has.
-    fn settle_own(&self) {
+    /// Updates the readiness of the set itself, without the sets that it has.
+    fn update_own_readiness(&self) {
         // Once, unless something comes meanwhile.
-        for _ in 0..SETTLING {
+        for _ in 0..ROUNDS {
             let mut state = lock(&self.state);
             state.look();
             if state.going_on.is_empty() {
@@ -211,9 +212,9 @@ impl Set {
         lock(&self.state).leave();
     }
 
-    /// Settles the sets that this one has, each once, the innermost first. A set that was removed
+    /// Updates the readiness of the sets that this one has, each once, the innermost first. A set that was removed
     /// from another one is still among those of that, and may have it now: there are circles.
-    fn settle_inner(&self) {
+    fn update_members_readiness(&self) {
         let mut seen = BTreeSet::from([self.id]);
         let mut found = Vec::new();
         let mut inner = self.inner();
@@ -227,7 +228,7 @@ impl Set {
             next += 1;
         }
         for set in found.iter().rev() {
-            set.settle_own();
+            set.update_own_readiness();
         }
     }
 
@@ -361,7 +362,7 @@ impl Set {
         loop {
             if !state.inner.is_empty() {
                 drop(state);
-                self.settle_inner();
+                self.update_members_readiness();
                 state = lock(&self.state);
             }
             state.look_at_early();

@@ -24,7 +24,7 @@ impl Engine<'_> {
         let Some(h) = self.handshakes.at_mut(handshake) else {
             return;
         };
-        // While time passes here, the peer may lose patience as well, and its Decline may
+        // While time passes here, the peer may give up as well, and its Decline may
         // be in flight.
         let crossing = matches!(h.state, State::Forming | State::Preparing);
         let conn = h.conn;

@@ -125,7 +125,7 @@ impl Engine<'_> {
             // Our Decline was decided but not yet sent: the peer's may cross it.
             State::Declining { crossing: true, .. } => None,
             // This side has the word. A Decline is understood all the same: the
-            // peer lost patience, and expects plain TCP (CLC-047).
+            // peer gave up, and expects plain TCP (CLC-047).
             _ if begins_like_decline(bytes) => None,
             _ => {
                 self.trace_conn(index, || TraceEvent::ClcUnsolicited {

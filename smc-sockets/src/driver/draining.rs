@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use rustix::event::epoll::{self, EventFlags};
 
-use super::promises::patience;
+use super::promises::clc_timeout;
 use super::{Driver, Token};
 use crate::shard::has_ended;
 use crate::socket::Socket;
@@ -86,7 +86,7 @@ impl Driver {
         };
         // As the stream's end would have done. It fails only for what TCP has ended.
         let _ = socket.tcp.shutdown(Shutdown::Write);
-        let (key, until) = (number as u32, now + patience());
+        let (key, until) = (number as u32, now + clc_timeout());
         let flags = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
         // Without it, the connection is closed when its time is up.
         let data = Token::Draining(key).data();

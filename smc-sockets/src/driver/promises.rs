@@ -18,7 +18,7 @@ use crate::shard::{has_ended, peek};
 use crate::system;
 
 /// How long a client has for its first message, as for each that the engine waits for.
-pub(super) fn patience() -> Duration {
+pub(super) fn clc_timeout() -> Duration {
     Timeouts::DEFAULT.clc_message
 }
 
@@ -49,7 +49,7 @@ impl Promise {
             declines,
             peer,
             low_water: 1,
-            until: Instant::now() + patience(),
+            until: Instant::now() + clc_timeout(),
         }
     }
 

@@ -10,7 +10,7 @@ use smc_proto::wire::clc::{ClcKind, ClcMessage};
 use smc_proto::wire::types::{DiagnosisCode, PeerId};
 
 use super::newcomers::Stage;
-use super::promises::patience;
+use super::promises::clc_timeout;
 use super::{Draining, Driver};
 use crate::carrier::{Cause, Limit};
 use crate::discovery::OptionNotSent;
@@ -96,7 +96,7 @@ fn a_message_that_the_driver_notices_late_is_no_silence() {
     let mut honest = promising(&mut driver, &listening, Some(CAUSE));
     let mut silent = promising(&mut driver, &listening, Some(CAUSE));
     honest.write_all(&message()).unwrap();
-    driver.promises_due(Instant::now() + patience());
+    driver.promises_due(Instant::now() + clc_timeout());
     let socket = accepted(&driver, &listening).expect("declined");
     assert_eq!(
         socket.tcp.peer_addr().unwrap(),
@@ -146,7 +146,7 @@ fn connections_that_are_drained_are_bounded_and_given_up_in_time() {
     let now = Instant::now();
     assert!(driver.drain_dropped(now));
     // One of the same source does not push the first one out at once.
-    driver.draining_due(now + patience() - Duration::from_millis(1));
+    driver.draining_due(now + clc_timeout() - Duration::from_millis(1));
     assert!(driver.draining.next().is_some());
     for (mut client, is_kept) in clients.into_iter().zip([true, false]) {
         let mut bytes = Vec::new();
@@ -157,6 +157,6 @@ fn connections_that_are_drained_are_bounded_and_given_up_in_time() {
         let error = rustix::net::sockopt::socket_error(&client).unwrap();
         assert_eq!(error.is_ok(), is_kept, "{error:?}");
     }
-    driver.draining_due(now + patience());
+    driver.draining_due(now + clc_timeout());
     assert!(driver.draining.next().is_none());
 }

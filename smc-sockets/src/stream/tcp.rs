@@ -64,7 +64,7 @@ impl SmcStream {
                 return Ok(());
             };
             let now = shard.now();
-            let settled = match shown {
+            let outcome_now = match shown {
                 Err(Errno::INTR | Errno::AGAIN) => None,
                 Err(error) => {
                     state.engine.handle_tcp(now, conn, TcpEvent::PeerReset);
@@ -98,7 +98,7 @@ impl SmcStream {
                     }
                 }
             };
-            if let Some(outcome) = settled {
+            if let Some(outcome) = outcome_now {
                 state.watched(conn);
                 state.drain_and_park(shard, now);
                 return outcome;

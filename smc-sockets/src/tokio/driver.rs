@@ -38,7 +38,7 @@ use ::tokio::io::Interest;
 use ::tokio::runtime::{Handle, Id, RuntimeFlavor};
 
 use super::in_place::InPlace;
-use super::registered::{Registered, Steady};
+use super::registered::{FixedDescriptor, Registered};
 use super::slow::{CpuTime, SlowTasks};
 use crate::shard::{Attachment, Shard, Turn};
 use crate::waiters::wake;
@@ -202,7 +202,7 @@ impl AsRawFd for Device {
 }
 
 /// Waker that is never replaced.
-impl Steady for Device {}
+impl FixedDescriptor for Device {}
 
 struct Driver {
     /// Ends before the attachment, at whose end the waiting tasks are woken.

@@ -15,23 +15,23 @@ use ::tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 use crate::process::Process;
 
 /// What has one descriptor from now on, all its life.
-pub(super) trait Steady: AsRawFd {
+pub(super) trait FixedDescriptor: AsRawFd {
     /// Makes sure of that.
-    fn settle(&self) -> io::Result<()> {
+    fn fix_descriptor(&self) -> io::Result<()> {
         Ok(())
     }
 }
 
 /// Descriptor with an epoll of its own.
-impl Steady for crate::Connecting {}
+impl FixedDescriptor for crate::Connecting {}
 
 /// Descriptor with an event of its own.
-impl Steady for crate::SmcListener {}
+impl FixedDescriptor for crate::SmcListener {}
 
 /// Its TCP connection, or a socket that is made when it is first asked for and kept with
 /// the connection.
-impl Steady for crate::SmcStream {
-    fn settle(&self) -> io::Result<()> {
+impl FixedDescriptor for crate::SmcStream {
+    fn fix_descriptor(&self) -> io::Result<()> {
         self.try_as_fd().map(drop)
     }
 }
@@ -40,7 +40,7 @@ impl Steady for crate::SmcStream {
 ///
 /// A child made by `fork` shares the poller of the parent's runtime, so that its copy never
 /// leaves that: the parent would not be woken any more. Nothing can be waited for in a child.
-pub(super) struct Registered<T: Steady> {
+pub(super) struct Registered<T: FixedDescriptor> {
     process: Process,
     /// Goes before the value, which owns the descriptor.
     fd: ManuallyDrop<AsyncFd<Fd>>,
@@ -55,11 +55,11 @@ impl AsRawFd for Fd {
     }
 }
 
-impl<T: Steady> Registered<T> {
+impl<T: FixedDescriptor> Registered<T> {
     pub(super) fn new(inner: T, interest: Interest) -> io::Result<Self> {
-        inner.settle()?;
+        inner.fix_descriptor()?;
         let fd = Fd(inner.as_raw_fd());
-        // SAFETY: those that implement `Steady` own their descriptor, which neither closes nor
+        // SAFETY: those that implement `FixedDescriptor` own their descriptor, which neither closes nor
         // changes while they are there, and `inner` goes behind it.
         let fd = unsafe { AsyncFd::register_with_interest(fd, interest) };
         Ok(Self {
@@ -189,7 +189,7 @@ impl Ready<'_> {
     }
 }
 
-impl<T: Steady> Drop for Registered<T> {
+impl<T: FixedDescriptor> Drop for Registered<T> {
     fn drop(&mut self) {
         self.leave_runtime();
         // SAFETY: neither it nor `self` is used again.

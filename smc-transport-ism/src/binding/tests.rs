@@ -152,7 +152,7 @@ impl<D: IsmDevice> Pair<D> {
         server.conn = Some(server.engine.listen(now, options).unwrap());
         let sides = [client, server];
         let mut pair = Self { sides, now };
-        pair.settle();
+        pair.run_until_idle();
         for side in &pair.sides {
             let up = |event: &Event| matches!(event, Event::Established { .. });
             assert!(side.has_reported(up), "{:?}", side.events);
@@ -160,7 +160,7 @@ impl<D: IsmDevice> Pair<D> {
         pair
     }
 
-    fn settle(&mut self) {
+    fn run_until_idle(&mut self) {
         for _ in 0..20 {
             for at in 0..2 {
                 let sent = self.sides[at].step(self.now);
@@ -182,9 +182,9 @@ fn octets_cross_in_place_and_by_moves() {
         let (mut written, mut read) = (0, Vec::new());
         while read.len() < message.len() {
             written += pair.sides[0].write(pair.now, &message[written..]);
-            pair.settle();
+            pair.run_until_idle();
             read.extend(pair.sides[1].read(pair.now, 10_007));
-            pair.settle();
+            pair.run_until_idle();
         }
         assert!(read == message, "attached: {attaches}");
         for side in &mut pair.sides {
@@ -192,7 +192,7 @@ fn octets_cross_in_place_and_by_moves() {
             let mut conn = side.engine.conn(conn).unwrap();
             conn.shutdown(pair.now, Shutdown::Both);
         }
-        pair.settle();
+        pair.run_until_idle();
         for side in &mut pair.sides {
             let normal = |event: &Event| {
                 matches!(
@@ -211,7 +211,7 @@ fn octets_cross_in_place_and_by_moves() {
             for side in &mut pair.sides {
                 side.engine.handle_timeout(pair.now);
             }
-            pair.settle();
+            pair.run_until_idle();
         }
         for side in &mut pair.sides {
             assert_eq!(side.engine.usage().buffers, 0);
@@ -259,7 +259,7 @@ fn no_signal_follows_a_move_that_failed() {
     assert_eq!(signalled, 1);
     assert_eq!(reader.binding.poll(), None);
     // The engine gets the report, and from then on may end the connection.
-    pair.settle();
+    pair.run_until_idle();
     let [writer, reader] = &pair.sides;
     for side in [writer, reader] {
         let reset = |event: &Event| match event {

@@ -351,7 +351,7 @@ impl Device {
     /// to the peer after all. CLC is to be spoken nevertheless, and declined.
     pub fn admit(&mut self, paired: Paired) -> io::Result<Gid128> {
         let peer = paired.peer;
-        self.in_flight.remove_greeting(peer.uid);
+        self.in_flight.remove_handshake(peer.uid);
         if let Some(socket) = paired.left {
             self.keep_ended_socket(peer.uid, socket);
         }

@@ -38,7 +38,7 @@ pub(super) struct InFlight {
     /// Sockets of ended channels whose peers have not received everything, with the peers' users.
     ended: Vec<(u32, Socket)>,
     /// Channels that may be made: user of the peer, and since when.
-    greetings: Vec<(u32, Instant)>,
+    handshakes: Vec<(u32, Instant)>,
     /// Users whose peers have too many descriptors in flight.
     over_limit: BTreeMap<u32, OverLimit>,
 }
@@ -69,17 +69,17 @@ impl InFlight {
     }
 
     /// Notes that a channel that might be made with a peer of this user was made, or given up.
-    pub(super) fn remove_greeting(&mut self, uid: u32) {
-        if let Some(place) = self.greetings.iter().position(|(of, _)| *of == uid) {
-            self.greetings.swap_remove(place);
+    pub(super) fn remove_handshake(&mut self, uid: u32) {
+        if let Some(place) = self.handshakes.iter().position(|(of, _)| *of == uid) {
+            self.handshakes.swap_remove(place);
         }
     }
 
     /// Number of channels that may be made with peers of this user.
-    fn count_greetings(&mut self, uid: u32, now: Instant) -> usize {
-        self.greetings
+    fn count_handshakes(&mut self, uid: u32, now: Instant) -> usize {
+        self.handshakes
             .retain(|(_, since)| now.duration_since(*since) < GREETING);
-        self.greetings.iter().filter(|(of, _)| *of == uid).count()
+        self.handshakes.iter().filter(|(of, _)| *of == uid).count()
     }
 }
 
@@ -95,10 +95,10 @@ impl Device {
         }
         let now = Instant::now();
         let channels = self.channels.iter().filter(|(_, at)| at.uid == uid).count();
-        let room = channels + self.in_flight.count_greetings(uid, now) < OF_A_STRANGER;
+        let room = channels + self.in_flight.count_handshakes(uid, now) < OF_A_STRANGER;
         let may_greet = room && self.has_room_in_flight(uid);
         if may_greet {
-            self.in_flight.greetings.push((uid, now));
+            self.in_flight.handshakes.push((uid, now));
         }
         Reach { joined, may_greet }
     }
@@ -108,7 +108,7 @@ impl Device {
     //= SHM-042
     pub fn abandon(&mut self, paired: Paired) {
         let uid = paired.peer.uid;
-        self.in_flight.remove_greeting(uid);
+        self.in_flight.remove_handshake(uid);
         let made = paired.channel.map(|channel| channel.socket);
         for socket in paired.left.into_iter().chain(made) {
             self.keep_ended_socket(uid, socket);

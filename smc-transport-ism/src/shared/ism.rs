@@ -412,12 +412,12 @@ impl Device {
             return;
         };
         // The rendezvous may have begun over another channel to the same peer.
-        if !at.offers.settle() {
+        if !at.offers.claim() {
             let peer = at.owner();
             let of_peer = |at: &Channel| at.owner() == peer;
-            let mut settled = false;
+            let mut is_claimed = false;
             self.channels
-                .for_each(|at| settled = settled || of_peer(at) && at.offers.settle());
+                .for_each(|at| is_claimed = is_claimed || of_peer(at) && at.offers.claim());
         }
     }
 

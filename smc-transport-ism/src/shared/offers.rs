@@ -83,7 +83,7 @@ impl Offers {
     }
 
     /// A rendezvous has claimed its offer; whether one was pending.
-    pub(super) fn settle(&mut self) -> bool {
+    pub(super) fn claim(&mut self) -> bool {
         self.expected.pop_front().is_some()
     }
 

@@ -158,14 +158,14 @@ impl From<bool> for Reach {
 
 /// Both sides have decided for SMC-D, and may be making a new channel.
 #[derive(Debug)]
-struct Greeting {
+struct ChannelHandshake {
     peer: Peer,
     /// The new channel, until the peer's first message is received.
     begun: Option<Begun>,
     deadline: Instant,
 }
 
-impl Greeting {
+impl ChannelHandshake {
     /// Begins a new channel over `socket`, if it is to be `fresh`.
     fn begin(peer: Peer, fresh: bool, socket: Socket, gid: Gid128, now: Instant) -> Self {
         // Failures no longer change the decision. Without a channel the peer cannot be reached,

@@ -312,7 +312,7 @@ fn a_peer_that_breaks_the_rules_is_cut_off() {
             )
             .unwrap()
         }),
-        ("a second greeting", |far| {
+        ("a second handshake", |far| {
             far.send(Message::Hello { gid: HOSTILE }, None).unwrap()
         }),
     ];

@@ -58,18 +58,18 @@ impl Lab for Shared {
 }
 
 /// Polls a backend may need until it has polled everything.
-const PATIENCE: usize = 20_000;
+const TIMEOUT: usize = 20_000;
 
 /// The next report, which must come.
 #[track_caller]
 pub(crate) fn next(device: &mut impl IsmDevice) -> IsmReport {
-    (0..PATIENCE).find_map(|_| device.poll()).expect("a report")
+    (0..TIMEOUT).find_map(|_| device.poll()).expect("a report")
 }
 
 /// There is no report.
 #[track_caller]
 pub(crate) fn quiet(device: &mut impl IsmDevice) {
-    assert_eq!((0..PATIENCE).find_map(|_| device.poll()), None);
+    assert_eq!((0..TIMEOUT).find_map(|_| device.poll()), None);
 }
 
 /// Registers a DMB and awaits its token.

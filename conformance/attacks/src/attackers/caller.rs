@@ -9,7 +9,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockop
 use crate::neighbour;
 
 /// How long a call waits for room in the kernel's queue.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Argument: how many calls. Prints `calling MADE`: fewer if the kernel's queue is full and
 /// stays so. Keeps the calls until the line `end`.
@@ -26,7 +26,7 @@ pub(super) fn run(arguments: &[String]) -> io::Result<()> {
 fn call(name: &SocketAddrUnix) -> io::Result<OwnedFd> {
     let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
     let socket = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
-    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(PATIENCE))?;
+    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(TIMEOUT))?;
     rustix::net::connect(&socket, name)?;
     Ok(socket)
 }

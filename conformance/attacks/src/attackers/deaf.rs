@@ -33,7 +33,7 @@ pub(super) fn serve(arguments: &[String]) -> io::Result<()> {
     println!("listening {}", host.address()?);
     let (mut kept, mut channels) = (Vec::new(), 0);
     for number in 0..connections {
-        // A client may have lost its patience.
+        // A client may have given up.
         if let Ok((neighbour, makes_channel)) = host.accept(0xdea0_0000 + number) {
             channels += u64::from(makes_channel);
             kept.push(neighbour);

@@ -47,7 +47,7 @@ pub(super) fn serve(arguments: &[String]) -> io::Result<()> {
     let mut offers = 0;
     for number in 0..connections {
         let gid = 0xa77a_c000 + number;
-        // A client may have lost its patience, or make no further channel.
+        // A client may have given up, or make no further channel.
         if let Ok((mut neighbour, true)) = host.accept(gid) {
             neighbour.greet(gid)?;
             offers += offer_all(&neighbour, number, &file)?;

@@ -59,7 +59,7 @@ fn offers_of_a_server_use_no_mappings_up() {
 }
 
 /// A server that has its clients make channels, and neither reads nor answers their first
-/// messages: clients that lose their patience leave the descriptors in flight.
+/// messages: clients that give up leave the descriptors in flight.
 //= SHM-042 test
 #[test]
 fn a_server_that_answers_no_channel_takes_no_passing_of_descriptors_away() {

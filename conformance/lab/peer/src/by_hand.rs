@@ -37,9 +37,9 @@ pub(crate) fn hold(
         Role::Client => connected(session, &marks)?,
         Role::Server => accepted(session, &marks, listening)?,
     };
-    let patience = Duration::from_millis(session.patience);
-    stream.set_read_timeout(Some(patience))?;
-    stream.set_write_timeout(Some(patience))?;
+    let timeout = Duration::from_millis(session.timeout);
+    stream.set_read_timeout(Some(timeout))?;
+    stream.set_write_timeout(Some(timeout))?;
     if !marks.verdict(&stream)? {
         return Err(io::Error::other("the peer's SYN has no SMC option"));
     }
@@ -52,7 +52,7 @@ pub(crate) fn hold(
     };
     let began = Instant::now();
     let plain = Plain(stream);
-    let outcome = conversation::hold(&plain, session.role, &session.steps, patience);
+    let outcome = conversation::hold(&plain, session.role, &session.steps, timeout);
     Ok(Held::new(Some(view), outcome, began))
 }
 
@@ -80,8 +80,8 @@ fn accepted(
     bind(&socket, &any)?;
     listen(&socket, 1)?;
     listening()?;
-    let patience = Duration::from_millis(session.patience);
-    let timeout = Timespec::try_from(patience).map_err(io::Error::other)?;
+    let timeout = Duration::from_millis(session.timeout);
+    let timeout = Timespec::try_from(timeout).map_err(io::Error::other)?;
     match poll(&mut [PollFd::new(&socket, PollFlags::IN)], Some(&timeout))? {
         0 => Err(io::ErrorKind::WouldBlock.into()),
         _ => Ok(accept(&socket)?.into()),

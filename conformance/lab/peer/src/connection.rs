@@ -18,10 +18,10 @@ pub(crate) struct Connection(SmcStream);
 impl Connection {
     /// A stream whose waits are bounded. Dropped, it waits as long for the peer to have
     /// everything.
-    pub(crate) fn new(stream: SmcStream, patience: Duration) -> io::Result<Self> {
-        stream.set_read_timeout(Some(patience))?;
-        stream.set_write_timeout(Some(patience))?;
-        stream.set_linger(Some(patience))?;
+    pub(crate) fn new(stream: SmcStream, timeout: Duration) -> io::Result<Self> {
+        stream.set_read_timeout(Some(timeout))?;
+        stream.set_write_timeout(Some(timeout))?;
+        stream.set_linger(Some(timeout))?;
         Ok(Self(stream))
     }
 
@@ -60,8 +60,8 @@ impl Conversation for Connection {
         self.0.send_urgent(&[byte]).map(drop)
     }
 
-    fn receive_urgent(&self, patience: Duration) -> io::Result<u8> {
-        let end = Instant::now() + patience;
+    fn receive_urgent(&self, timeout: Duration) -> io::Result<u8> {
+        let end = Instant::now() + timeout;
         loop {
             match self.0.receive_urgent() {
                 Ok(byte) => return Ok(byte),

@@ -52,11 +52,11 @@ pub(crate) fn hold() -> io::Result<()> {
     };
     let mut held = held.unwrap_or_else(|error| vec![Held::failed(&error)]);
     thread::sleep(AFTERMATH);
-    let patience = party.patience();
-    if !stack.end(patience)
+    let timeout = party.timeout();
+    if !stack.end(timeout)
         && let Some(last) = held.last_mut()
     {
-        let difference = format!("the stack did not end within {patience:?}");
+        let difference = format!("the stack did not end within {timeout:?}");
         last.difference.get_or_insert(difference);
     }
     send_answer(&Answer::Held(held))
@@ -133,7 +133,7 @@ impl Party<'_> {
     fn connect(&self) -> io::Result<Connection> {
         let address = SocketAddr::from((self.session.address, self.session.port));
         let stream = self.socket()?.connect(address)?;
-        Connection::new(stream, self.patience())
+        Connection::new(stream, self.timeout())
     }
 
     fn accept_all(&self) -> io::Result<Vec<Held>> {
@@ -164,10 +164,10 @@ impl Party<'_> {
     }
 
     fn accept(&self, listener: &SmcListener) -> io::Result<Connection> {
-        let timeout = Timespec::try_from(self.patience()).map_err(io::Error::other)?;
+        let timeout = Timespec::try_from(self.timeout()).map_err(io::Error::other)?;
         match poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&timeout))? {
             0 => Err(io::ErrorKind::WouldBlock.into()),
-            _ => Connection::new(listener.accept()?.0, self.patience()),
+            _ => Connection::new(listener.accept()?.0, self.timeout()),
         }
     }
 
@@ -180,8 +180,8 @@ impl Party<'_> {
         Ok(socket)
     }
 
-    fn patience(&self) -> Duration {
-        Duration::from_millis(self.session.patience)
+    fn timeout(&self) -> Duration {
+        Duration::from_millis(self.session.timeout)
     }
 
     fn result(&self, connection: io::Result<Connection>) -> Held {
@@ -203,7 +203,7 @@ impl Party<'_> {
         };
         let began = Instant::now();
         let steps = &self.session.steps;
-        let mut outcome = conversation::hold(connection, self.session.role, steps, self.patience());
+        let mut outcome = conversation::hold(connection, self.session.role, steps, self.timeout());
         outcome.transcript.insert(0, connection.carrier());
         outcome.transcript.extend(why);
         Held::new(Some(view), outcome, began)

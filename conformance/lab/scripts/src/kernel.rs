@@ -28,7 +28,7 @@ const AHEAD: u32 = 1000;
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 16;
 /// How long it may take until nothing is left: the longest timer of a rendezvous is 6 s.
-const PATIENCE: Duration = Duration::from_secs(15);
+const TIMEOUT: Duration = Duration::from_secs(15);
 const PAUSE: Duration = Duration::from_millis(20);
 /// Reason of an end that fell back because the peer declined.
 const PEER_DECLINED: u32 = 0x0500_0000;
@@ -323,7 +323,7 @@ impl Sockets for KernelSockets {
 
     fn run_out(&mut self) -> Result<(), String> {
         self.leave();
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         loop {
             let left = rdma::resources().map_err(|error| error.to_string())?;
             if left.queue_pairs <= self.before {

@@ -27,7 +27,7 @@ pub fn hold<C: Conversation>(
     connection: &C,
     role: Role,
     steps: &[Step],
-    patience: Duration,
+    timeout: Duration,
 ) -> Outcome {
     let (own, peer) = match role {
         Role::Client => (Pattern::CLIENT, Pattern::SERVER),
@@ -39,7 +39,7 @@ pub fn hold<C: Conversation>(
         peer,
         sent: 0,
         received: 0,
-        patience,
+        timeout,
     };
     let mut outcome = Outcome::default();
     for step in steps {
@@ -69,7 +69,7 @@ struct Talk<'a, C> {
     peer: Pattern,
     sent: u64,
     received: u64,
-    patience: Duration,
+    timeout: Duration,
 }
 
 impl<C: Conversation> Talk<'_, C> {
@@ -147,7 +147,7 @@ impl<C: Conversation> Talk<'_, C> {
     fn receive_urgent(&mut self, before: u64) -> Result<(), String> {
         let urgent = self
             .connection
-            .receive_urgent(self.patience)
+            .receive_urgent(self.timeout)
             .map_err(|error| format!("urgent: {}", describe(&error)))?;
         let expected = self.peer.byte(self.received + before);
         if urgent != expected {
@@ -172,7 +172,7 @@ impl<C: Conversation> Talk<'_, C> {
     /// Reads up to the reset: what was sent before it may come first.
     fn reset(&mut self) -> Result<(), String> {
         let mut bytes = vec![0; PIECE];
-        let end = Instant::now() + self.patience;
+        let end = Instant::now() + self.timeout;
         while Instant::now() < end {
             match self.connection.receive(&mut bytes) {
                 Ok(0) => return self.broken(),

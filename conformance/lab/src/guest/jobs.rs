@@ -66,8 +66,8 @@ fn pass_on(channel: &Channel, session: &Session) -> io::Result<bool> {
 
 fn connect_all(session: &Session) -> io::Result<Vec<Held>> {
     let address = SocketAddrV4::new(session.address, session.port);
-    let patience = Duration::from_millis(session.patience);
-    let connect = || Connection::open(session.family, address, session.buffers, patience);
+    let timeout = Duration::from_millis(session.timeout);
+    let connect = || Connection::open(session.family, address, session.buffers, timeout);
     match session.connections {
         Connections::InTurn(count) => Ok((0..count).map(|_| result(connect(), session)).collect()),
         Connections::AtOnce(count) => {
@@ -96,19 +96,19 @@ fn connect_all(session: &Session) -> io::Result<Vec<Held>> {
 
 fn accept_all(channel: &Channel, session: &Session) -> io::Result<Vec<Held>> {
     let address = SocketAddrV4::new(session.address, session.port);
-    let patience = Duration::from_millis(session.patience);
+    let timeout = Duration::from_millis(session.timeout);
     let count = session.connections.count();
     let backlog = i32::try_from(count).unwrap_or(i32::MAX);
     let listener = Listener::new(session.family, address, backlog, session.buffers)?;
     channel.send(&Answer::Listening);
     if let Connections::InTurn(count) = session.connections {
-        let one = |_| result(listener.accept(patience), session);
+        let one = |_| result(listener.accept(timeout), session);
         return Ok((0..count).map(one).collect());
     }
     Ok(thread::scope(|scope| {
         let mut threads = Vec::new();
         for _ in 0..count {
-            let connection = listener.accept(patience);
+            let connection = listener.accept(timeout);
             let lost = connection.is_err();
             threads.push(scope.spawn(|| result(connection, session)));
             if lost {
@@ -133,9 +133,9 @@ fn talk(connection: Connection, session: &Session) -> io::Result<Held> {
         Family::Smc => view(connection.inode()?)?,
         Family::Tcp => None,
     };
-    let patience = Duration::from_millis(session.patience);
+    let timeout = Duration::from_millis(session.timeout);
     let began = Instant::now();
-    let outcome = conversation::hold(&connection, session.role, &session.steps, patience);
+    let outcome = conversation::hold(&connection, session.role, &session.steps, timeout);
     Ok(Held::new(view, outcome, began))
 }
 

@@ -42,10 +42,10 @@ impl Listener {
         Ok(Self(TcpListener::from(socket)))
     }
 
-    pub(super) fn accept(&self, patience: Duration) -> io::Result<Connection> {
-        wait(&self.0, PollFlags::IN, patience)?;
+    pub(super) fn accept(&self, timeout: Duration) -> io::Result<Connection> {
+        wait(&self.0, PollFlags::IN, timeout)?;
         let socket = accept_with(&self.0, SocketFlags::CLOEXEC)?;
-        Connection::new(TcpStream::from(socket), patience)
+        Connection::new(TcpStream::from(socket), timeout)
     }
 }
 
@@ -54,16 +54,16 @@ impl Connection {
         family: Family,
         address: SocketAddrV4,
         buffers: Option<u32>,
-        patience: Duration,
+        timeout: Duration,
     ) -> io::Result<Self> {
         let socket = open(family, buffers)?;
         connect(&socket, &address)?;
-        Self::new(TcpStream::from(socket), patience)
+        Self::new(TcpStream::from(socket), timeout)
     }
 
-    fn new(stream: TcpStream, patience: Duration) -> io::Result<Self> {
-        stream.set_read_timeout(Some(patience))?;
-        stream.set_write_timeout(Some(patience))?;
+    fn new(stream: TcpStream, timeout: Duration) -> io::Result<Self> {
+        stream.set_read_timeout(Some(timeout))?;
+        stream.set_write_timeout(Some(timeout))?;
         Ok(Self(stream))
     }
 
@@ -87,8 +87,8 @@ fn open(family: Family, buffers: Option<u32>) -> io::Result<std::os::fd::OwnedFd
     Ok(socket)
 }
 
-fn wait(socket: &impl AsFd, events: PollFlags, patience: Duration) -> io::Result<()> {
-    let timeout = Timespec::try_from(patience).map_err(io::Error::other)?;
+fn wait(socket: &impl AsFd, events: PollFlags, timeout: Duration) -> io::Result<()> {
+    let timeout = Timespec::try_from(timeout).map_err(io::Error::other)?;
     match poll(&mut [PollFd::new(socket, events)], Some(&timeout))? {
         0 => Err(io::ErrorKind::WouldBlock.into()),
         _ => Ok(()),
@@ -109,8 +109,8 @@ impl Conversation for Connection {
         Ok(())
     }
 
-    fn receive_urgent(&self, patience: Duration) -> io::Result<u8> {
-        wait(&self.0, PollFlags::PRI, patience)?;
+    fn receive_urgent(&self, timeout: Duration) -> io::Result<u8> {
+        wait(&self.0, PollFlags::PRI, timeout)?;
         let mut byte = [0];
         match recv(&self.0, &mut byte[..], RecvFlags::OOB)? {
             (1, _) => Ok(byte[0]),

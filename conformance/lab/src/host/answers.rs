@@ -23,18 +23,18 @@ impl Answers {
     }
 
     /// The next one.
-    pub(crate) fn next(&mut self, patience: Duration) -> Result<Answer, RecvTimeoutError> {
+    pub(crate) fn next(&mut self, timeout: Duration) -> Result<Answer, RecvTimeoutError> {
         match self.early.pop_front() {
             Some(answer) => Ok(answer),
-            None => self.from.recv_timeout(patience),
+            None => self.from.recv_timeout(timeout),
         }
     }
 
     /// The next one that is not the end of a conversation: that may come at any time, and is
     /// kept for its waiter.
-    pub(crate) fn adjusted(&mut self, patience: Duration) -> Result<Answer, RecvTimeoutError> {
+    pub(crate) fn adjusted(&mut self, timeout: Duration) -> Result<Answer, RecvTimeoutError> {
         loop {
-            match self.from.recv_timeout(patience)? {
+            match self.from.recv_timeout(timeout)? {
                 held @ Answer::Held(_) => self.early.push_back(held),
                 answer => return Ok(answer),
             }

@@ -117,8 +117,8 @@ impl Guest {
     }
 
     /// The next answer.
-    pub(crate) fn answer(&mut self, patience: Duration) -> Result<Answer, Trouble> {
-        let answer = self.answers.next(patience);
+    pub(crate) fn answer(&mut self, timeout: Duration) -> Result<Answer, Trouble> {
+        let answer = self.answers.next(timeout);
         answer.map_err(|error| self.silent(error))
     }
 

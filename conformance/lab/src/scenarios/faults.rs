@@ -56,7 +56,7 @@ pub(super) const FAULTS: &[Scenario] = &[
             Step::Shutdown,
         ],
         server: ECHO,
-        patience: 100,
+        timeout: 100,
         ..USUAL
     },
     Scenario {
@@ -115,7 +115,7 @@ pub(super) const FAULTS: &[Scenario] = &[
         client: GREETING,
         server: ECHO,
         expected: Expected::Limited(Role::Client, reason::MEMORY),
-        patience: 60,
+        timeout: 60,
         ..USUAL
     },
     Scenario {
@@ -126,7 +126,7 @@ pub(super) const FAULTS: &[Scenario] = &[
         client: GREETING,
         server: ECHO,
         expected: Expected::Limited(Role::Server, reason::MEMORY),
-        patience: 60,
+        timeout: 60,
         ..USUAL
     },
     Scenario {
@@ -139,7 +139,7 @@ pub(super) const FAULTS: &[Scenario] = &[
         disturbances: &down_and_up(Role::Server, 0),
         client: EXCHANGE,
         server: EXCHANGE,
-        patience: 60,
+        timeout: 60,
         ..USUAL
     },
     // A server that is Linux's answers DELETE LINK only when its own writes have failed,
@@ -153,7 +153,7 @@ pub(super) const FAULTS: &[Scenario] = &[
         disturbances: &down_and_up(Role::Client, 0),
         client: EXCHANGE_AND_STAY,
         server: EXCHANGE,
-        patience: 60,
+        timeout: 60,
         ..USUAL
     },
     Scenario {
@@ -165,7 +165,7 @@ pub(super) const FAULTS: &[Scenario] = &[
         disturbances: &down_and_up(Role::Client, 1),
         client: EXCHANGE_AND_STAY,
         server: EXCHANGE,
-        patience: 60,
+        timeout: 60,
         ..USUAL
     },
     Scenario {
@@ -177,7 +177,7 @@ pub(super) const FAULTS: &[Scenario] = &[
         disturbances: &down_and_up(Role::Server, 1),
         client: EXCHANGE,
         server: EXCHANGE,
-        patience: 60,
+        timeout: 60,
         ..USUAL
     },
     Scenario {
@@ -188,7 +188,7 @@ pub(super) const FAULTS: &[Scenario] = &[
         dies: Some((6_000, Role::Server)),
         client: &[Step::Echoed(1_000), Step::Reset],
         server: ECHO,
-        patience: 90,
+        timeout: 90,
         ..USUAL
     },
     Scenario {
@@ -200,7 +200,7 @@ pub(super) const FAULTS: &[Scenario] = &[
         dies: Some((6_000, Role::Client)),
         client: ECHO,
         server: &[Step::Echoed(1_000), Step::Reset],
-        patience: 90,
+        timeout: 90,
         ..USUAL
     },
 ];

@@ -157,7 +157,7 @@ pub(super) static CONVERSATIONS: &[Scenario] = &[
             Step::Receive(5_000),
             Step::End,
         ],
-        patience: 3,
+        timeout: 3,
         linux_fails: Some("Receive(5000): "),
         ..USUAL
     },
@@ -271,7 +271,7 @@ pub(super) static CONVERSATIONS: &[Scenario] = &[
         groups: (1, 2),
         client: GREETING,
         server: ECHO,
-        patience: 120,
+        timeout: 120,
         ..USUAL
     },
     Scenario {
@@ -279,7 +279,7 @@ pub(super) static CONVERSATIONS: &[Scenario] = &[
         campaign: Campaign::Full,
         client: &[Step::Exchange(64 * MIB), Step::Shutdown, Step::End],
         server: &[Step::Exchange(64 * MIB), Step::Shutdown, Step::End],
-        patience: 60,
+        timeout: 60,
         ..USUAL
     },
     Scenario {
@@ -322,7 +322,7 @@ pub(super) static CONVERSATIONS: &[Scenario] = &[
         server: ECHO,
         groups: (0, 1),
         // All of it within some ten of these.
-        patience: 180,
+        timeout: 180,
         ..USUAL
     },
     Scenario {

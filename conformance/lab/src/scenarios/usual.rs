@@ -16,7 +16,7 @@ pub(super) const USUAL: Scenario = Scenario {
     expected: Expected::SmcR,
     with_our_client: None,
     between_ours: None,
-    patience: 20,
+    timeout: 20,
     linux_fails: None,
     needs_ours: None,
     own_guests: false,

@@ -2,7 +2,7 @@
 
 use sha2::Digest;
 
-use super::{PATIENCE, PIECE, Place, Run, problem};
+use super::{PIECE, Place, Run, TIMEOUT, problem};
 use crate::demo::Hooks;
 use crate::output::Failure;
 
@@ -26,7 +26,7 @@ impl Run<'_> {
             for socket in self.sockets {
                 self.carrier_is_smc(socket)?;
             }
-            if self.simulation.now() > progress.after(PATIENCE) {
+            if self.simulation.now() > progress.after(TIMEOUT) {
                 let (back, bytes) = (self.back, self.bytes);
                 let text = format!("the transfer stalled with {back} bytes back of {bytes} sent");
                 return Err(problem(&text));

@@ -16,7 +16,7 @@ use crate::cli::{PerfArguments, Target, Transport};
 use crate::output::Failure;
 
 /// How long an answer of the server may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// How long the server may wait for the streams of others before it begins.
 const BEGINNING: Duration = Duration::from_secs(40);
 /// Longest test that ends by bytes.
@@ -130,17 +130,17 @@ fn request(arguments: &PerfArguments) -> Request {
 
 /// Agrees on a test, and opens its streams.
 fn open(control: &Stream, means: &Means, request: &Request) -> io::Result<Vec<Stream>> {
-    control.set_timeout(Some(PATIENCE))?;
+    control.set_timeout(Some(TIMEOUT))?;
     let mut out = control;
     Greeting::Control.write(&mut out)?;
     protocol::send(control, request)?;
-    let cookie = match answer(control, PATIENCE)? {
+    let cookie = match answer(control, TIMEOUT)? {
         Answer::Ready(digits) => cookie(&digits).ok_or_else(|| senseless("Ready"))?,
         _ => return Err(senseless("no number of a test")),
     };
     let opened = (0..request.total()).map(|index| {
         let stream = Stream::connect(means, control.peer())?;
-        stream.set_timeout(Some(PATIENCE))?;
+        stream.set_timeout(Some(TIMEOUT))?;
         let mut out = &stream;
         Greeting::Stream(cookie, index).write(&mut out)?;
         Ok(stream)
@@ -156,7 +156,7 @@ fn begin(control: &Stream) -> io::Result<()> {
 }
 
 fn done(control: &Stream, request: &Request) -> io::Result<Vec<Counted>> {
-    let counted = match answer(control, GRACE + PATIENCE)? {
+    let counted = match answer(control, GRACE + TIMEOUT)? {
         Answer::Done(counted) => counted,
         _ => return Err(senseless("no figures")),
     };
@@ -170,8 +170,8 @@ fn done(control: &Stream, request: &Request) -> io::Result<Vec<Counted>> {
     Ok(counted.collect())
 }
 
-fn answer(control: &Stream, patience: Duration) -> io::Result<Answer> {
-    match protocol::receive(control, Instant::now() + patience)? {
+fn answer(control: &Stream, timeout: Duration) -> io::Result<Answer> {
+    match protocol::receive(control, Instant::now() + timeout)? {
         Answer::Refused(why) => Err(io::Error::other(harmless(&why))),
         answer => Ok(answer),
     }

@@ -16,7 +16,7 @@ use crate::cli::{HostPort, PerfArguments, Transport};
 use crate::output::{Failure, reason};
 
 /// How long a greeting and a request may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the next stream of a test may take to come.
 const JOINING: Duration = Duration::from_secs(5);
 /// How long all of them may take.
@@ -174,7 +174,7 @@ impl Desk {
     }
 
     fn greet(&self, stream: Stream, place: Place<'_>, events: &Sender<Event>) -> io::Result<()> {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         let greeting = Greeting::read(&mut Until {
             stream: &stream,
             until,
@@ -253,10 +253,10 @@ impl Desk {
         report::closing(&parts, &counted, None, &last)
             .into_iter()
             .for_each(line);
-        control.set_timeout(Some(PATIENCE))?;
+        control.set_timeout(Some(TIMEOUT))?;
         protocol::send(control, &Answer::Done(counted))?;
         // The client ends the connection, so that nothing is lost of what it is to read.
-        let bye = protocol::receive::<Answer>(control, Instant::now() + PATIENCE);
+        let bye = protocol::receive::<Answer>(control, Instant::now() + TIMEOUT);
         drop(bye);
         Ok(true)
     }
@@ -272,7 +272,7 @@ impl Desk {
             taken: vec![false; total],
             streams,
         });
-        control.set_timeout(Some(PATIENCE))?;
+        control.set_timeout(Some(TIMEOUT))?;
         protocol::send(control, &Answer::Ready(hexadecimal(&cookie)))?;
         let until = Instant::now() + JOINING_ALL;
         let mut all: Vec<Option<Stream>> = vec![None; total];
@@ -291,7 +291,7 @@ impl Desk {
 }
 
 fn refuse(control: &Stream, sentence: &str) -> io::Result<()> {
-    control.set_timeout(Some(PATIENCE))?;
+    control.set_timeout(Some(TIMEOUT))?;
     protocol::send(control, &Answer::Refused(sentence.to_owned()))?;
     control.end()
 }

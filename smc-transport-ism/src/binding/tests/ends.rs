@@ -20,7 +20,7 @@ fn written() -> (Pair<Device>, Vec<u8>) {
     let mut pair = Pair::over(one, two, true);
     let message = bytes(50_000);
     assert_eq!(pair.sides[0].write(pair.now, &message), message.len());
-    pair.settle();
+    pair.run_until_idle();
     (pair, message)
 }
 
@@ -78,12 +78,12 @@ fn ends_in_order_give_memory_back_at_both_sides() {
     for first in [Shutdown::Write, Shutdown::Both] {
         let (mut pair, message) = written();
         shut(&mut pair, 0, first);
-        pair.settle();
+        pair.run_until_idle();
         assert!(read_all(&mut pair) == message, "{first:?}");
         assert!(is_at_end(&mut pair.sides[1]));
         shut(&mut pair, 1, Shutdown::Both);
         shut(&mut pair, 0, Shutdown::Both);
-        pair.settle();
+        pair.run_until_idle();
         for side in &pair.sides {
             assert_eq!(
                 reason(side),
@@ -110,7 +110,7 @@ fn a_reader_that_comes_after_the_writer_has_let_go_reads_every_byte() {
         if late_news {
             let _ = pair.sides[0].step(pair.now);
         } else {
-            pair.settle();
+            pair.run_until_idle();
         }
         wait_at(&mut pair, 0, LONG);
         assert_eq!(
@@ -132,7 +132,7 @@ fn an_abort_is_answered_and_gives_memory_back_at_both_sides() {
     for by in [0, 1] {
         let (mut pair, _) = written();
         abort(&mut pair, by);
-        pair.settle();
+        pair.run_until_idle();
         for side in &pair.sides {
             assert_eq!(side.discarded, [true], "aborted by {by}");
         }
@@ -174,8 +174,8 @@ fn an_abort_is_seen_after_the_writer_has_let_go() {
 fn a_reader_that_closes_early_gets_no_memory_left() {
     let (mut pair, _) = written();
     shut(&mut pair, 1, Shutdown::Both);
-    pair.settle();
-    pair.settle();
+    pair.run_until_idle();
+    pair.run_until_idle();
     for side in &pair.sides {
         assert_eq!(side.discarded, [true], "{:?}", side.events);
     }

@@ -2,7 +2,7 @@
 //! it, and begins a channel with that process.
 //!
 //! ```text
-//!  announce ─► Announced ── a candidate claims the connection, the kernel confirms ─► Greeting ─► Paired
+//!  announce ─► Announced ── a candidate claims the connection, the kernel confirms ─► ChannelHandshake ─► Paired
 //!  listen ───►     └─ no answer can come any more ─► Plain
 //! ```
 //!
@@ -21,7 +21,7 @@ use super::kernel::{Kernel, Listening};
 use super::own_name::OwnName;
 use super::server::ends;
 use super::{
-    Greeting, Outcome, PairingTimeouts, Peer, Progress, Reach, belongs, mark, normal, spare,
+    ChannelHandshake, Outcome, PairingTimeouts, Peer, Progress, Reach, belongs, mark, normal, spare,
 };
 use crate::device::Gid128;
 use crate::shared::gids::Gids;
@@ -62,7 +62,7 @@ enum State {
     /// No process has claimed the connection yet.
     Announced(Announced),
     /// A process has accepted the connection, and GO was sent to it.
-    Greeting(Greeting),
+    ChannelHandshake(ChannelHandshake),
     Done,
 }
 
@@ -295,8 +295,8 @@ impl Call {
                 State::Announced(mut announced) => {
                     self.receive_calls(&mut announced, &tcp)?;
                     let candidates = &mut announced.candidates;
-                    if let Some(greeting) = self.receive_claims(candidates, &tcp, &reach, now)? {
-                        self.state = State::Greeting(greeting);
+                    if let Some(handshake) = self.receive_claims(candidates, &tcp, &reach, now)? {
+                        self.state = State::ChannelHandshake(handshake);
                         continue;
                     }
                     let Some(until) = self.wait_for_claim(&mut announced, &tcp, now)? else {
@@ -305,11 +305,11 @@ impl Call {
                     self.state = State::Announced(announced);
                     return Ok(Progress::Pending { until });
                 }
-                State::Greeting(greeting) => match greeting.poll(now) {
+                State::ChannelHandshake(handshake) => match handshake.poll(now) {
                     Ok(paired) => return Ok(Progress::Done(Outcome::Paired(paired))),
-                    Err(greeting) => {
-                        let until = greeting.until();
-                        self.state = State::Greeting(greeting);
+                    Err(handshake) => {
+                        let until = handshake.until();
+                        self.state = State::ChannelHandshake(handshake);
                         return Ok(Progress::Pending { until });
                     }
                 },
@@ -340,7 +340,7 @@ impl Call {
     /// ([`Device::abandon`](super::super::Device::abandon)).
     pub fn give_up(&mut self) -> Outcome {
         match core::mem::replace(&mut self.state, State::Done) {
-            State::Greeting(greeting) => Outcome::Paired(greeting.give_up()),
+            State::ChannelHandshake(handshake) => Outcome::Paired(handshake.give_up()),
             State::Announced(_) | State::Done => Outcome::Plain,
         }
     }
@@ -350,7 +350,7 @@ impl Call {
     #[must_use]
     pub fn greets(&self) -> Option<Peer> {
         match &self.state {
-            State::Greeting(greeting) => Some(greeting.peer),
+            State::ChannelHandshake(handshake) => Some(handshake.peer),
             State::Announced(_) | State::Done => None,
         }
     }
@@ -366,7 +366,7 @@ impl Call {
                 name.chain(candidates.map(|candidate| candidate.socket.as_fd()))
                     .collect()
             }
-            State::Greeting(greeting) => greeting.socket().into_iter().collect(),
+            State::ChannelHandshake(handshake) => handshake.socket().into_iter().collect(),
             State::Done => Vec::new(),
         }
     }
@@ -401,7 +401,7 @@ impl Call {
         tcp: impl AsFd,
         reach: impl Fn(&Peer) -> R,
         now: Instant,
-    ) -> io::Result<Option<Greeting>> {
+    ) -> io::Result<Option<ChannelHandshake>> {
         let mut place = 0;
         while let Some(candidate) = candidates.get(place) {
             let received = candidate.socket.receive();
@@ -424,9 +424,9 @@ impl Call {
                     gid,
                     joined,
                 };
-                let greeting = self.answer_claim(candidate, claim, &tcp, &reach, now)?;
-                if greeting.is_some() {
-                    return Ok(greeting);
+                let handshake = self.answer_claim(candidate, claim, &tcp, &reach, now)?;
+                if handshake.is_some() {
+                    return Ok(handshake);
                 }
             }
         }
@@ -442,7 +442,7 @@ impl Call {
         tcp: impl AsFd,
         reach: impl Fn(&Peer) -> R,
         now: Instant,
-    ) -> io::Result<Option<Greeting>> {
+    ) -> io::Result<Option<ChannelHandshake>> {
         let Candidate {
             socket,
             uid,
@@ -475,7 +475,7 @@ impl Call {
         // A process that has called back may not be the one that accepts the next connection.
         self.is_to_one &= !has_called;
         self.is_to_workers &= has_called;
-        Ok(Some(Greeting::begin(peer, fresh, socket, gid, now)))
+        Ok(Some(ChannelHandshake::begin(peer, fresh, socket, gid, now)))
     }
 
     /// Decides whether to wait further for a claim, and asks the kernel about that, but not at every

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  Rendezvous ── take_calls: announcements ──► Callers (table of the stack)
-//!      └─ answer(accepted) ── claim ──► Answer: AwaitingGo ── GO ──► Greeting ──► Paired
+//!      └─ answer(accepted) ── claim ──► Answer: AwaitingGo ── GO ──► ChannelHandshake ──► Paired
 //!                                               └─ nothing in time ─► Plain
 //! ```
 
@@ -19,8 +19,8 @@ use super::call_back::{CallOutcome, PendingCall};
 use super::callers::{Caller, Callers, MAX_CALLERS};
 use super::kernel::Kernel;
 use super::{
-    Greeting, Outcome, Paired, PairingTimeouts, Peer, Progress, Reach, belongs, name_of, normal,
-    spare,
+    ChannelHandshake, Outcome, Paired, PairingTimeouts, Peer, Progress, Reach, belongs, name_of,
+    normal, spare,
 };
 use crate::descriptors;
 use crate::device::Gid128;
@@ -243,7 +243,7 @@ pub(super) enum Answering {
     /// The claim was sent.
     AwaitingGo(Socket),
     /// GO was received.
-    Greeting(Greeting),
+    ChannelHandshake(ChannelHandshake),
     Done,
 }
 
@@ -288,14 +288,15 @@ impl Answer {
                     };
                     self.learn(gid);
                     let fresh = fresh && self.may_greet;
-                    let greeting = Greeting::begin(self.peer, fresh, socket, self.gid, now);
-                    self.state = Answering::Greeting(greeting);
+                    let handshake =
+                        ChannelHandshake::begin(self.peer, fresh, socket, self.gid, now);
+                    self.state = Answering::ChannelHandshake(handshake);
                 }
-                Answering::Greeting(greeting) => match greeting.poll(now) {
+                Answering::ChannelHandshake(handshake) => match handshake.poll(now) {
                     Ok(paired) => return Progress::Done(Outcome::Paired(paired)),
-                    Err(greeting) => {
-                        let until = greeting.until();
-                        self.state = Answering::Greeting(greeting);
+                    Err(handshake) => {
+                        let until = handshake.until();
+                        self.state = Answering::ChannelHandshake(handshake);
                         return Progress::Pending { until };
                     }
                 },
@@ -346,7 +347,7 @@ impl Answer {
                 self.learn(gid);
                 None
             }
-            Answering::Greeting(greeting) => greeting.begun.map(|begun| begun.socket),
+            Answering::ChannelHandshake(handshake) => handshake.begun.map(|begun| begun.socket),
             Answering::Calling(_) | Answering::Done => return Outcome::Plain,
         };
         Outcome::Paired(Paired {
@@ -361,7 +362,7 @@ impl Answer {
     pub fn sockets(&self) -> Vec<BorrowedFd<'_>> {
         match &self.state {
             Answering::AwaitingGo(socket) => vec![socket.as_fd()],
-            Answering::Greeting(greeting) => greeting.socket().into_iter().collect(),
+            Answering::ChannelHandshake(handshake) => handshake.socket().into_iter().collect(),
             Answering::Calling(_) | Answering::Done => Vec::new(),
         }
     }

@@ -45,7 +45,7 @@ fn a_peer_that_joins_a_parked_device_knows_that_it_has_to_wake_it() {
     let (channel, _bells, far) = begun_by_hostile(&device, HOSTILE);
     device.adopt(channel).unwrap();
     let Received::Message(Message::Hello { .. }, Some(fd)) = far.receive() else {
-        panic!("no greeting");
+        panic!("no handshake");
     };
     let bells = DoorbellPage::open(&fd).unwrap();
     assert_eq!(

@@ -107,7 +107,7 @@ fn what_a_peer_leaves_unread_counts_after_its_channel_has_ended() {
         greeted += 1;
         let (mut channel, _, far) = begun_by_hostile(&device, gid);
         channel.uid = uid;
-        device.in_flight.remove_greeting(uid);
+        device.in_flight.remove_handshake(uid);
         device.adopt(channel).unwrap();
         far.send(
             Message::Go {

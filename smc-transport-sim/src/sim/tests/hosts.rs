@@ -116,7 +116,7 @@ fn a_clock_that_jumps_lets_waits_expire() {
     let (mut simulation, client, server) = pair(25);
     let ends = simulation.connect(client, server);
     established(&mut simulation, ends);
-    // One side closes, the other one does not answer: a minute of patience.
+    // One side closes, the other one does not answer: it is waited for a minute.
     simulation.close(ends.0);
     simulation.run_for(SECOND);
     assert_eq!(simulation.state(ends.0).unwrap().closed, None);

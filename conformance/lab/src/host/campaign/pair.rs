@@ -103,10 +103,10 @@ impl Pair {
         &mut self,
         client: &Order,
         server: &Order,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<Option<Vec<Held>>, Trouble> {
         self.server.order(server)?;
-        match self.server.answer(patience)? {
+        match self.server.answer(timeout)? {
             Answer::Listening => {}
             Answer::Held(held) => return Ok(Some(held)),
             other => return Err(self.server.surprise(&other)),
@@ -121,10 +121,10 @@ impl Pair {
         &mut self,
         capture: &Path,
         disturbances: &[Disturbance],
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<(), Trouble> {
         for disturbance in disturbances {
-            let end = Instant::now() + patience;
+            let end = Instant::now() + timeout;
             let captured = || fs::metadata(capture).map_or(0, |file| file.len());
             while captured() < disturbance.after && Instant::now() < end {
                 thread::sleep(Duration::from_millis(20));
@@ -144,10 +144,10 @@ impl Pair {
         &mut self,
         role: Role,
         disturbances: usize,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<(Vec<Held>, Option<String>), Trouble> {
         // A guest bounds each wait, and ends within a few of them.
-        let limit = patience * 10 + Duration::from_secs(240);
+        let limit = timeout * 10 + Duration::from_secs(240);
         let guest = self.guest(role);
         let (mut held, mut adjusted, mut early) = (None, 0, None);
         while held.is_none() || adjusted < disturbances {

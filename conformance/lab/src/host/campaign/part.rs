@@ -52,7 +52,7 @@ pub(super) fn of(scenario: &Scenario, v1: bool, port: u16) -> Parts {
             Role::Client => scenario.client.to_vec(),
             Role::Server => scenario.server.to_vec(),
         },
-        patience: scenario.patience * 1_000,
+        timeout: scenario.timeout * 1_000,
     };
     Parts {
         client: session(Role::Client),
@@ -84,10 +84,10 @@ pub(super) fn hold(
     direction: Direction,
     capture: &Path,
 ) -> Result<(Holdings, Option<Holdings>), Trouble> {
-    let patience = Duration::from_secs(scenario.patience);
+    let timeout = Duration::from_secs(scenario.timeout);
     let begin = |pair: &mut Pair, parts: &Parts| {
         let client = order(direction.client, &parts.client);
-        pair.begin(&client, &order(direction.server, &parts.server), patience)
+        pair.begin(&client, &order(direction.server, &parts.server), timeout)
     };
     if let Some(server) = begin(pair, parts)? {
         let holdings = Holdings {
@@ -97,8 +97,8 @@ pub(super) fn hold(
         return Ok((holdings, None));
     }
     let Some((after, role)) = scenario.dies else {
-        pair.disturb(capture, scenario.disturbances, patience)?;
-        return Ok((held(pair, scenario, patience)?, None));
+        pair.disturb(capture, scenario.disturbances, timeout)?;
+        return Ok((held(pair, scenario, timeout)?, None));
     };
     thread::sleep(Duration::from_millis(after));
     let mut holdings = Holdings::default();
@@ -109,7 +109,7 @@ pub(super) fn hold(
         }
         _ => {
             pair.guest(role).order(&Order::KillOurs)?;
-            let (dead, _) = pair.held(role, 0, patience)?;
+            let (dead, _) = pair.held(role, 0, timeout)?;
             match role {
                 Role::Client => holdings.client = dead,
                 Role::Server => holdings.server = dead,
@@ -117,8 +117,8 @@ pub(super) fn hold(
         }
     }
     match role {
-        Role::Client => holdings.server = pair.held(Role::Server, 0, patience)?.0,
-        Role::Server => holdings.client = pair.held(Role::Client, 0, patience)?.0,
+        Role::Client => holdings.server = pair.held(Role::Server, 0, timeout)?.0,
+        Role::Server => holdings.client = pair.held(Role::Client, 0, timeout)?.0,
     }
     let greeting = parts.greeting();
     let then = match begin(pair, &greeting)? {
@@ -126,18 +126,18 @@ pub(super) fn hold(
             server,
             ..Holdings::default()
         },
-        None => held(pair, scenario, patience)?,
+        None => held(pair, scenario, timeout)?,
     };
     Ok((holdings, Some(then)))
 }
 
-fn held(pair: &mut Pair, scenario: &Scenario, patience: Duration) -> Result<Holdings, Trouble> {
+fn held(pair: &mut Pair, scenario: &Scenario, timeout: Duration) -> Result<Holdings, Trouble> {
     let count = |role| {
         let disturbances = scenario.disturbances.iter();
         disturbances.filter(|each| each.role == role).count()
     };
-    let (client, early) = pair.held(Role::Client, count(Role::Client), patience)?;
-    let (server, also) = pair.held(Role::Server, count(Role::Server), patience)?;
+    let (client, early) = pair.held(Role::Client, count(Role::Client), timeout)?;
+    let (server, also) = pair.held(Role::Server, count(Role::Server), timeout)?;
     Ok(Holdings {
         client,
         server,
