@@ -3,6 +3,7 @@
 //! The thread that holds the lock ([`Locked`]) reports completions, CLC messages and events of TCP to
 //! the engine, and executes its commands. What needs no lock is in [`Shard`] itself.
 
+mod aborted;
 mod clc;
 mod closing;
 mod contention;

@@ -30,7 +30,10 @@ impl State {
                 Ok(len) => octets.get(..len).unwrap_or_default(),
                 Err(Errno::INTR) => continue,
                 Err(Errno::AGAIN) => return,
-                Err(_) => return self.engine.handle_tcp(now, conn, TcpEvent::PeerReset),
+                Err(_) => {
+                    self.receive_head_before_reset(&socket, now);
+                    return self.engine.handle_tcp(now, conn, TcpEvent::PeerReset);
+                }
             };
             if is_answer(shown) {
                 // Whatever follows, the server speaks CLC.

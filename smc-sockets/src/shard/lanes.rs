@@ -145,8 +145,7 @@ impl State {
         let mut next = [0; 32];
         let next = (is_silent && memory.poll_head(&mut next)).then_some(next);
         for cdc in [head, next].into_iter().flatten() {
-            let completion = IsmCompletion::Signalled { buffer, cdc };
-            self.engine.handle_ism(now, completion);
+            self.receive_signal(buffer, cdc, now);
         }
         self.execute_commands(shard, now);
         if is_lost {

@@ -20,9 +20,10 @@ use std::sync::Arc;
 use smc_proto::command::BufferSpans;
 use smc_proto::completion::IsmCompletion;
 use smc_proto::endpoint::{PollOutcome, Proposed};
-use smc_proto::id::{ConnId, DeviceId};
+use smc_proto::id::{BufferId, ConnId, DeviceId};
 use smc_proto::path::{IsmPath, LocalPath, Paths};
 use smc_proto::time::Instant;
+use smc_proto::wire::cdc_ism::CDC_ISM_LENGTH;
 use smc_proto::wire::clc::ClcMessage;
 use smc_transport_ism::binding::Binding;
 use smc_transport_ism::device::IsmDevice;
@@ -31,6 +32,7 @@ use smc_transport_ism::shared::pairing::Peer;
 
 pub(crate) use verbs::{Rnics, Verbs};
 
+use super::aborted::is_abort;
 use crate::tracing::Engine;
 
 /// The number of the device of shared memory; RNICs have those behind it.
@@ -118,10 +120,23 @@ impl Transports {
     }
 
     /// Polls the head of the DMB of a connection over shared memory, before the device reports
-    /// a message there.
+    /// a message there. One that says that the peer aborted is left to the caller, in `abort`.
     #[inline]
-    pub(crate) fn poll_head(&self, engine: &mut Engine, conn: ConnId, now: Instant) -> PollOutcome {
-        engine.poll_dmb(now, conn, |buffer, head| self.ism.poll_head(buffer, head))
+    pub(crate) fn poll_head(
+        &self,
+        engine: &mut Engine,
+        conn: ConnId,
+        now: Instant,
+        abort: &mut Option<(BufferId, [u8; CDC_ISM_LENGTH])>,
+    ) -> PollOutcome {
+        engine.poll_dmb(now, conn, |buffer, head| {
+            let is_new = self.ism.poll_head(buffer, head);
+            if is_new && is_abort(head) {
+                *abort = Some((buffer, *head));
+                return false;
+            }
+            is_new
+        })
     }
 
     /// Reports to the engine what happened to RNICs, and returns whether anything did.

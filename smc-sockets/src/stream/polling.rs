@@ -118,7 +118,7 @@ impl SmcStream {
         state.drain_device(shard, socket.via(), now);
         let at = socket.conn().and_then(|conn| state.engine.conn(conn));
         let readable = at.and_then(|conn| conn.readable());
-        let unread = readable.map_or_else(|| socket.status().left.len(), |at| at.len() as usize);
+        let unread = readable.map_or(0, |at| at.len() as usize) + socket.status().left.len();
         state.release_device(shard, now);
         Ok(Some(unread))
     }

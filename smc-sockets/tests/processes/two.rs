@@ -37,6 +37,11 @@ fn child() {
             rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL)
                 .unwrap();
         }
+        // Writes, and closes with bytes that it does not read.
+        "refuse" => {
+            stream.read_exact(&mut [0]).unwrap();
+            stream.write_all(b"refused").unwrap();
+        }
         "echo" => {
             let mut chunk = vec![0; 30_000];
             while let Ok(len @ 1..) = stream.read(&mut chunk) {
@@ -152,6 +157,24 @@ fn what_a_process_wrote_before_it_was_killed_is_read_to_its_end() {
     let mut received = Vec::new();
     stream.read_to_end(&mut received).unwrap();
     assert!(received == octets(LEN));
+}
+
+#[test]
+fn what_a_peer_wrote_before_it_closed_with_unread_bytes_is_read_before_the_reset() {
+    let (listener, address) = listener();
+    let mut child = spawn(&format!("refuse {address}"));
+    let (mut stream, _) = listener.accept().unwrap();
+    assert!(stream.carrier().is_smc());
+    stream.write_all(b"a request").unwrap();
+    assert!(child.wait().unwrap().success());
+    // Every other thread has long observed that the connection is reset.
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(stream.unread().unwrap(), Some(7));
+    let mut received = [0; 10];
+    assert_eq!(stream.read(&mut received).unwrap(), 7);
+    assert_eq!(&received[..7], b"refused");
+    let error = stream.read(&mut received).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
 }
 
 /// The urgent byte and the end of the connection reach a stopped server together.

@@ -74,6 +74,9 @@ impl State {
         if !self.recall_for(shard, &completion, now) {
             return;
         }
+        if let IsmCompletion::Signalled { buffer, cdc } = completion {
+            return self.receive_signal(buffer, cdc, now);
+        }
         if let IsmCompletion::PeerVanished { peer, .. } = completion {
             self.save_octets(peer, now);
         } else if Self::is_handshake(&completion) {

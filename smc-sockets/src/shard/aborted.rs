@@ -1,0 +1,70 @@
+//! What a peer wrote before it aborted the connection.
+//!
+//! The engine discards it with the message that says so (ABORT-008). Over TCP, Linux leaves to the
+//! application what arrived before a reset: a server that refuses a request without reading all of
+//! it is understood. So bytes over shared memory are saved before the engine has that message.
+
+use smc_proto::completion::IsmCompletion;
+use smc_proto::id::BufferId;
+use smc_proto::time::Instant;
+use smc_proto::wire::cdc::ConnectionFlags;
+use smc_proto::wire::cdc_ism::{CDC_ISM_LENGTH, CONSUMER};
+
+use super::{State, Via};
+use crate::socket::Socket;
+
+/// The octet of a message with the state of the sender's connection.
+const FLAGS: usize = CONSUMER.end - 1;
+
+/// Whether a message says that the peer aborted the connection.
+#[inline(always)]
+pub(super) fn is_abort(cdc: &[u8; CDC_ISM_LENGTH]) -> bool {
+    cdc[FLAGS] & ConnectionFlags::ABNORMAL_CLOSE.bits() != 0
+}
+
+impl State {
+    /// Reports a message of shared memory to the engine.
+    #[inline]
+    pub(in crate::shard) fn receive_signal(
+        &mut self,
+        buffer: BufferId,
+        cdc: [u8; CDC_ISM_LENGTH],
+        now: Instant,
+    ) {
+        if is_abort(&cdc) {
+            self.save_before_abort(buffer, cdc, now);
+        }
+        let completion = IsmCompletion::Signalled { buffer, cdc };
+        self.engine.handle_ism(now, completion);
+    }
+
+    /// Receives what the peer has sent over shared memory, before the engine learns that it has reset
+    /// TCP: a server does both when it aborts, and to a client that has received nothing the reset
+    /// says that it is not connected.
+    #[cold]
+    pub(super) fn receive_head_before_reset(&mut self, socket: &Socket, now: Instant) {
+        let Some(conn) = socket.conn() else {
+            return;
+        };
+        if socket.via() == Via::Ism && !socket.lane.is_lent() {
+            let (mut abort, engine) = (None, &mut self.engine);
+            self.transports.poll_head(engine, conn, now, &mut abort);
+            if let Some((buffer, cdc)) = abort {
+                self.receive_signal(buffer, cdc, now);
+            }
+        }
+    }
+
+    /// Saves the bytes that the peer wrote before it aborted, also those that the same message
+    /// announces.
+    #[cold]
+    fn save_before_abort(&mut self, buffer: BufferId, mut cdc: [u8; CDC_ISM_LENGTH], now: Instant) {
+        let Some(conn) = self.engine.receiver(buffer) else {
+            return;
+        };
+        cdc[FLAGS] &= !ConnectionFlags::ABNORMAL_CLOSE.bits();
+        let completion = IsmCompletion::Signalled { buffer, cdc };
+        self.engine.handle_ism(now, completion);
+        self.save_octets_of(conn, now);
+    }
+}
