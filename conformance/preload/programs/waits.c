@@ -226,6 +226,54 @@ static void reset_client(int port)
     MUST(close(fd));
 }
 
+/* A server refuses a request that it does not read: what it says before it closes arrives. */
+static void refused_server(int listener)
+{
+    int fd = take(listener);
+    await_peer(fd);
+    await(fd, POLLIN);
+    write_all(fd, "refused", 7);
+    MUST(close(fd));
+}
+
+static void refused_client(int port)
+{
+    int fd = dial(port);
+    signal(SIGPIPE, SIG_IGN);
+    write_all(fd, "!request", 8);
+    await(fd, POLLRDHUP);
+    char answer[16] = {0};
+    outcome("read", read(fd, answer, sizeof answer));
+    say("%s", answer);
+    outcome("read again", read(fd, answer, 1));
+    outcome("write", write(fd, "x", 1));
+    MUST(close(fd));
+}
+
+/* The first write behind the peer's end succeeds, and what it said can still be read. */
+static void turned_away_server(int listener)
+{
+    int fd = take(listener);
+    write_all(fd, "away", 4);
+    MUST(close(fd));
+}
+
+static void turned_away_client(int port)
+{
+    int fd = dial(port);
+    signal(SIGPIPE, SIG_IGN);
+    await(fd, POLLRDHUP);
+    outcome("write", write(fd, "request", 7));
+    char answer[16] = {0};
+    outcome("read", read(fd, answer, sizeof answer));
+    say("%s", answer);
+    outcome("read again", read(fd, answer, 1));
+    while (write(fd, "x", 1) > 0)
+        sched_yield();
+    outcome("and then write", -1);
+    MUST(close(fd));
+}
+
 /* With a time, closing waits until all has arrived. */
 static void lingers_server(int listener)
 {
@@ -368,6 +416,8 @@ const struct test_case cases[] = {
     {"interrupted", interrupted_server, quiet_client},
     {"broken-pipe", broken_pipe_server, broken_pipe_client},
     {"reset", reset_server, reset_client},
+    {"refused", refused_server, refused_client},
+    {"turned-away", turned_away_server, turned_away_client},
     {"lingers", lingers_server, lingers_client},
     {"killed", killed_server, killed_client},
     {"both-ways", both_ways_server, both_ways_client},

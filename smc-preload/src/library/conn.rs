@@ -80,8 +80,8 @@ pub(crate) struct Conn {
     accepted: bool,
     /// The program knows that it is connected.
     is_known: AtomicBool,
-    /// The program has written to a peer whose process was killed.
-    wrote_to_lost: AtomicBool,
+    /// The program has written to a peer that had closed, or whose process was killed.
+    wrote_to_gone: AtomicBool,
     /// When it was begun, or accepted.
     began: Instant,
     /// The program has tried to write before it was decided what carries the connection.
@@ -116,7 +116,7 @@ impl Conn {
             is_shut: AtomicBool::new(false),
             accepted,
             is_known: AtomicBool::new(accepted),
-            wrote_to_lost: AtomicBool::new(false),
+            wrote_to_gone: AtomicBool::new(false),
             began: Instant::now(),
             has_tried: AtomicBool::new(false),
         }

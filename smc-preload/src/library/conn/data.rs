@@ -164,7 +164,7 @@ impl Conn {
             }
         };
         let written = match written.map_err(|error| errno::of(&error)) {
-            Err(Errno::PIPE | Errno::CONNRESET) if self.is_first_to_lost(stream) => {
+            Err(Errno::PIPE | Errno::CONNRESET) if self.is_first_to_gone(stream) => {
                 return Outcome::Done(Ok(bytes.iter().map(|slice| slice.len()).sum()));
             }
             written => written,
@@ -178,12 +178,16 @@ impl Conn {
         Outcome::Done(written)
     }
 
-    /// Whether a write is the first one behind the end of a peer whose process was killed: TCP takes
-    /// it, and is reset by the answer.
-    fn is_first_to_lost(&self, stream: &SmcStream) -> bool {
-        stream.has_lost_peer()
-            && !self.is_shut.load(Ordering::Relaxed)
-            && !self.wrote_to_lost.swap(true, Ordering::Relaxed)
+    /// Whether a write is the first one behind the end of a peer that has closed, or whose process
+    /// was killed: TCP takes it, and is reset by the answer.
+    fn is_first_to_gone(&self, stream: &SmcStream) -> bool {
+        let has_closed = || {
+            let state = stream.poll_state().ok().flatten();
+            state.is_some_and(|state| state.read_ended && !state.ended)
+        };
+        !self.is_shut.load(Ordering::Relaxed)
+            && (stream.has_lost_peer() || has_closed())
+            && !self.wrote_to_gone.swap(true, Ordering::Relaxed)
     }
 
     /// Bytes that can be read (`FIONREAD`).
