@@ -697,6 +697,24 @@ static void limits_client(int port)
         MUST(close(fds[at]));
 }
 
+/* A process that may have so few numbers that it counts them has all of them. */
+#define FEW 32
+
+static void counted_client(int port)
+{
+    closefrom(STDERR_FILENO + 1);
+    struct rlimit few = {.rlim_cur = FEW, .rlim_max = FEW};
+    MUST(setrlimit(RLIMIT_NOFILE, &few));
+    int own = tcp();
+    MUST(listen(own, 1));
+    int next, last = -1;
+    while ((next = dup(STDERR_FILENO)) >= 0)
+        last = next;
+    say("the last number is %d", last);
+    outcome("close", close(last));
+    echo_client(port);
+}
+
 /* Programs that are executed with their arguments one by one, more than registers hold. */
 static void executed_server(int listener)
 {
@@ -866,6 +884,7 @@ const struct test_case cases[] = {
     {"vforked-connects", vforked_connects_server, vforked_connects_client},
     {"limit", limit_server, limit_client},
     {"limits", limits_server, limits_client},
+    {"counted", one_echo_server, counted_client},
     {"executed", executed_server, executed_client},
     {"kind", kind_server, kind_client},
     {"passed-on", passed_on_server, passed_on_client},

@@ -137,6 +137,10 @@ pub(crate) fn stack() -> Option<&'static Stack> {
 }
 
 fn open() -> Option<Stack> {
+    if super::hidden::are_few() {
+        report::line("no SMC in this process: it may have too few descriptors");
+        return None;
+    }
     let mut settings = Settings::default();
     settings.policy = policy()?.clone();
     let sizes =

@@ -26,6 +26,9 @@ use super::{config, table};
 
 /// The library's numbers begin here at the latest.
 const MOST: u64 = 1 << 14;
+/// Descriptors that a process has to be permitted, at least, for the library to take any: below, a
+/// program counts its own.
+const FEWEST: u64 = 64;
 /// Attempts at the lock, after which a thread goes on without it: its holder was forked away, or
 /// is this thread, which a signal has interrupted.
 const ATTEMPTS: usize = 2_000;
@@ -139,6 +142,12 @@ fn receive(run: &mut dyn FnMut()) {
     let limit = limit();
     let _raised = (limit.current != limit.maximum).then(|| Raised::from(limit));
     run();
+}
+
+/// Whether the process may have so few descriptors that the library takes none.
+pub(crate) fn are_few() -> bool {
+    let _held = hold();
+    limit().maximum.is_some_and(|hard| hard < FEWEST)
 }
 
 /// Makes a descriptor at one of the library's numbers.
