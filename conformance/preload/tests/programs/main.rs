@@ -13,20 +13,21 @@ use case::{Carrier, Case};
 use program::Program;
 
 /// Every program.
-const PROGRAMS: [&str; 9] = [
+const PROGRAMS: [&str; 10] = [
     "calls",
     "connecting",
     "descriptors",
     "races",
     "readiness",
     "stdio",
+    "storms",
     "threads",
     "traps",
     "waits",
 ];
 
 /// Cases of programs that are not as [`Carrier::Smc`] has it.
-const DIFFERING: [(&str, &str, Carrier); 18] = [
+const DIFFERING: [(&str, &str, Carrier); 20] = [
     // splice reaches the kernel, and the connection stays TCP from there.
     ("calls", "splice", Carrier::Any),
     // Another process than the one that accepted serves the connection.
@@ -40,11 +41,14 @@ const DIFFERING: [(&str, &str, Carrier); 18] = [
     ("descriptors", "executed", Carrier::Any),
     // The library has no descriptor left for SMC.
     ("descriptors", "limit", Carrier::Any),
+    ("descriptors", "counted", Carrier::Any),
     // EINVAL: the other process does not have the memory.
     ("descriptors", "passed-on", Carrier::Differs),
     // The C library reads past every other one, and the connection stays TCP from there.
     ("stdio", "standard", Carrier::Any),
     ("stdio", "wrong-streams", Carrier::Any),
+    // Children serve the connections.
+    ("storms", "forks", Carrier::Any),
     // The server gives up while its peer is still asked.
     ("waits", "timeouts", Carrier::Any),
     // The client takes so long that a connection may go on with TCP.
@@ -127,6 +131,11 @@ fn waits() {
 }
 
 #[test]
+fn storms() {
+    compare("storms");
+}
+
+#[test]
 fn threads() {
     compare("threads");
 }
@@ -157,6 +166,6 @@ fn programs_with_the_thread_sanitizer() {
         let program = Program::with_threads(name);
         compare_sanitized(&program, &program.cases());
     }
-    let threads = Program::with_threads("threads");
-    compare_sanitized(&threads, &["many-threads".to_owned()]);
+    let storms = Program::with_threads("storms");
+    compare_sanitized(&storms, &["many-threads".to_owned()]);
 }

@@ -24,13 +24,12 @@ impl Program {
         Self::compile_with(name, output, &["-O2", "-D_FORTIFY_SOURCE=2"])
     }
 
-    /// Compiles the program with the address sanitizer. Its runtime has to come before other
-    /// libraries, also before preloaded ones: it is linked into the program. Leaks are not looked
-    /// for: handlers that jump out of a call leave some, and so do threads that start at the end.
+    /// Compiles the program with the address sanitizer, which looks for leaks, too. Its runtime has
+    /// to come before other libraries, also before preloaded ones: it is linked into the program.
     pub(crate) fn with_addresses(name: &str) -> Self {
         let flags = ["-O1", "-g", "-fsanitize=address", "-static-libasan"];
         Self {
-            variable: Some(("ASAN_OPTIONS", "detect_leaks=0")),
+            variable: Some(("ASAN_OPTIONS", "detect_leaks=1")),
             ..Self::compile_with(name, &format!("{name}-addresses"), &flags)
         }
     }
