@@ -1,4 +1,4 @@
-//! Memory for the engine's objects: statics, borrowed slices or boxes.
+//! Memory for the engine's objects: statics, borrowed slices or the heap.
 
 pub use crate::connection_record::ConnectionRecord;
 pub use crate::link_group::{Buffer, Link, LinkGroup, RemoteRmb};
