@@ -20,6 +20,8 @@ import time
 
 CASES = ["many-threads", "forks", "many", "of-256", "lasting"]
 HERE = os.path.dirname(os.path.abspath(__file__))
+# "smcx: storms (4506): 1 SMC-D, 2 TCP; ...", of `smcx run --stats`.
+COUNT = re.compile(r"([\d,]+) (SMC-D|SMC-R|TCP)(?=[,;])")
 # Of memory, in KiB: allocators keep what threads have used.
 MOST = 4096
 
@@ -55,20 +57,33 @@ def possessions(pid):
 def run(smcx, program, case, environment):
     """Runs both ends of a case; returns whether all was as it has to be."""
     start = [smcx, "run", "--stats", "--", program, case]
+    errors = [tempfile.TemporaryFile("w+") for _ in range(2)]
     server = subprocess.Popen(
-        [*start, "server"], stdout=subprocess.PIPE, text=True, env=environment
+        [*start, "server"], stdout=subprocess.PIPE, stderr=errors[1], text=True, env=environment
     )
     port = server.stdout.readline().removeprefix("port ").strip()
     client = subprocess.Popen(
-        [*start, "client", port], stdout=subprocess.PIPE, text=True, env=environment
+        [*start, "client", port], stdout=subprocess.PIPE, stderr=errors[0], text=True,
+        env=environment,
     )
     ends, kept = {"server": server, "client": client}, {}
     if case == "lasting":
         kept = watch({name: program_of(end, "storms") for name, end in ends.items()}, client)
     good = True
-    for name in ("client", "server"):
+    for name, file in zip(("client", "server"), errors):
         lines, _ = ends[name].communicate()
+        file.seek(0)
+        said = file.read()
+        file.close()
         print(f"{case} {name}: {', '.join(lines.splitlines())} (status {ends[name].returncode})")
+        counts = {kind: 0 for kind in ("SMC-D", "SMC-R", "TCP")}
+        for line in said.splitlines():
+            if line.startswith("smcx: "):
+                for count, kind in COUNT.findall(line):
+                    counts[kind] += int(count.replace(",", ""))
+            else:
+                print(f"    {line}")
+        print(f"    connections: {', '.join(f'{at:,} {of}' for of, at in counts.items() if at)}")
         good &= ends[name].returncode == 0
     for name, (first, last) in kept.items():
         print(f"{case} {name}: {first[0]} descriptors and {first[1]} KiB, then {last[0]} and {last[1]}")
