@@ -38,11 +38,11 @@ impl State {
         self.engine.handle_ism(now, completion);
     }
 
-    /// Receives what the peer has sent over shared memory, before the engine learns that it has reset
-    /// TCP: a server does both when it aborts, and to a client that has received nothing the reset
-    /// says that it is not connected.
+    /// Receives and saves what the peer has sent over shared memory, before the engine learns that it
+    /// took its memory back, or reset TCP. A peer does both when it aborts, and either may be noticed
+    /// before its last message is.
     #[cold]
-    pub(super) fn receive_head_before_reset(&mut self, socket: &Socket, now: Instant) {
+    pub(super) fn save_last(&mut self, socket: &Socket, now: Instant) {
         let Some(conn) = socket.conn() else {
             return;
         };
@@ -52,6 +52,7 @@ impl State {
             if let Some((buffer, cdc)) = abort {
                 self.receive_signal(buffer, cdc, now);
             }
+            self.save_octets_of(conn, now);
         }
     }
 

@@ -31,7 +31,7 @@ impl State {
                 Err(Errno::INTR) => continue,
                 Err(Errno::AGAIN) => return,
                 Err(_) => {
-                    self.receive_head_before_reset(&socket, now);
+                    self.save_last(&socket, now);
                     return self.engine.handle_tcp(now, conn, TcpEvent::PeerReset);
                 }
             };

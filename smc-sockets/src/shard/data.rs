@@ -161,6 +161,7 @@ impl State {
         );
         if failed {
             // The peer took the memory back that it had given this connection.
+            self.save_last(socket, now);
             let completion = IsmCompletion::MoveFailed { conn: id };
             self.engine.handle_ism(now, completion);
             self.execute_commands(shard, now);

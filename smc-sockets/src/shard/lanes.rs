@@ -149,7 +149,7 @@ impl State {
         }
         self.execute_commands(shard, now);
         if is_lost {
-            self.save_octets_of(conn, now);
+            self.save_last(socket, now);
             self.engine.end_lost(now, conn);
             self.execute_commands(shard, now);
         }

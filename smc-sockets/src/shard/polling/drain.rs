@@ -79,6 +79,10 @@ impl State {
         }
         if let IsmCompletion::PeerVanished { peer, .. } = completion {
             self.save_octets(peer, now);
+        } else if let IsmCompletion::MoveFailed { conn } = completion {
+            if let Some(socket) = self.entry(conn).map(|entry| entry.socket.clone()) {
+                self.save_last(&socket, now);
+            }
         } else if Self::is_handshake(&completion) {
             return self.receive_handshakes(now);
         }
