@@ -373,7 +373,12 @@ class Ltp(Suite):
         "select", "send", "sendfile", "sendmmsg", "sendmsg", "sendto", "setsockopt", "shutdown",
         "socket", "socketpair", "sockioctl", "splice", "write", "writev",
     ]
-    known = {"io uring": "smcx run answers io_uring_setup with ENOSYS"}
+    known = {
+        "io uring": "smcx run answers io_uring_setup with ENOSYS",
+        "^connect01.c: ": "a pointer that leads nowhere ends the process, and the tests behind that",
+        "^dup(06|205).c: ": "counts all descriptors up to the hard limit, of which the library has"
+        " the last quarter",
+    }
     # "accept01.c:92: TPASS: text", "accept01    1  TPASS  :  text".
     line = re.compile(r"^(\S+?)(?::\d+: | +\d+ +)(T[A-Z]+) *: *(.*)$")
     # What differs from run to run.
@@ -395,7 +400,11 @@ class Ltp(Suite):
             call(["make", "-C", directory])
 
     def command(self, unit, tests):
-        each = 'for at in *; do [ ! -x "$at" ] || [ -d "$at" ] || timeout 120 "./$at"; done'
+        # Races in the kernel are looked for by minutes of attempts, which say nothing here.
+        each = (
+            'for at in *; do [ -f "$at" -a -x "$at" ] || continue;'
+            ' grep -qs tst_fuzzy_sync "$at.c" || timeout 120 "./$at"; done'
+        )
         return ["sh", "-c", each], self.directory(unit)
 
     def environment(self, unit):
