@@ -3,8 +3,10 @@
 use std::io::{Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 use super::alone;
+use crate::common::settles;
 use rustix::net::{AddressFamily, SocketType};
 use smc_proto::wire::types::PeerOs;
 use smc_sockets::{Policy, Settings, SmcListener, SmcStream, Stack};
@@ -41,6 +43,8 @@ fn a_process_publishes_what_its_connections_are() {
     let (mut accepted, listener) = accepting.join().unwrap();
     assert!(client.carrier().is_smc(), "{}", client.carrier());
 
+    // `accept` may return before the rendezvous of the server is over.
+    settles(Duration::from_secs(5), || read().groups.len() == 2);
     let snapshot = read();
     let listens =
         |(at, _): &(Connection, Counted)| at.state == state::LISTEN && at.local == address;
