@@ -1,8 +1,10 @@
 //! What the engine asks of the world. These enums are exhaustive on purpose: a
 //! new obligation must break every adapter.
 
+#[cfg(feature = "smc-d")]
 mod ism;
 
+#[cfg(feature = "smc-d")]
 pub use ism::{ISM_VLAN_V2, IsmCommand, Signal};
 
 #[allow(deprecated)]

@@ -1,8 +1,10 @@
 //! What the world answers to [`RdmaCommand`](crate::command::RdmaCommand)s and
 //! [`IsmCommand`](crate::command::IsmCommand)s.
 
+#[cfg(feature = "smc-d")]
 mod ism;
 
+#[cfg(feature = "smc-d")]
 pub use ism::IsmCompletion;
 
 use crate::id::{BufferId, ConnId, LinkId, WrId};

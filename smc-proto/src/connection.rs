@@ -43,6 +43,7 @@ mod failover;
 mod fast;
 mod faults;
 mod inbound;
+#[cfg(feature = "smc-d")]
 mod ism;
 mod notices;
 mod progress;

@@ -148,6 +148,7 @@ const _: () = {
 };
 
 /// Where the protocol state of a connection is.
+#[cfg_attr(not(feature = "smc-d"), allow(dead_code))]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Lending {
     /// Here.
@@ -308,6 +309,7 @@ impl ConnectionRecord {
     }
 
     /// Whether there is something to send, or an event to be polled.
+    #[cfg(feature = "smc-d")]
     pub(crate) const fn is_listed(&self) -> bool {
         self.ready.is_linked() || self.events.is_linked()
     }

@@ -5,7 +5,9 @@ use crate::config::{Config, MAX_DEVICES};
 use crate::connection::Ring;
 use crate::connection_record::{ConnectionRecord, list as connection_list};
 use crate::id::{ConnIdx, DeviceId, Idx};
-use crate::link_group::{Answer, Buffer, Link, LinkGroup, buffer_list, ism_slot};
+#[cfg(feature = "smc-d")]
+use crate::link_group::{Answer, ism_slot};
+use crate::link_group::{Buffer, Link, LinkGroup, buffer_list};
 use crate::link_group::{link_list, list as group_list};
 use crate::ports::Ports;
 use crate::rand::{Random, TokenKey};
@@ -17,6 +19,13 @@ use crate::time::Instant;
 /// Number of hash buckets for groups and links; a power of two.
 pub(crate) const BUCKETS: usize = 64;
 
+/// Number of devices that may have work: RNICs and, with the feature `smc-d`, ISM devices.
+const DEVICE_SLOTS: usize = if cfg!(feature = "smc-d") {
+    2 * MAX_DEVICES
+} else {
+    MAX_DEVICES
+};
+
 /// State of an endpoint that is not in a table.
 #[derive(Clone, Debug)]
 pub(crate) struct Core {
@@ -25,8 +34,9 @@ pub(crate) struct Core {
     pub(crate) tokens: Option<TokenKey>,
     pub(crate) now: Instant,
     /// RNICs, then ISM devices.
-    pub(crate) devices: [Device; 2 * MAX_DEVICES],
+    pub(crate) devices: [Device; DEVICE_SLOTS],
     /// What ISM devices have to answer.
+    #[cfg(feature = "smc-d")]
     pub(crate) ism_answers: [Answer; MAX_DEVICES],
     pub(crate) ports: Ports,
     pub(crate) clc_out: List<Handshake, { handshake_list::CLC }>,
@@ -74,7 +84,8 @@ impl Core {
             devices: [Device {
                 links: List::EMPTY,
                 buffers: List::EMPTY,
-            }; 2 * MAX_DEVICES],
+            }; DEVICE_SLOTS],
+            #[cfg(feature = "smc-d")]
             ism_answers: [None; MAX_DEVICES],
             ports: Ports::NONE,
             clc_out: List::EMPTY,
@@ -144,6 +155,7 @@ impl Core {
     }
 
     /// Whether an ISM device may have something to do.
+    #[cfg(feature = "smc-d")]
     #[inline]
     pub(crate) fn has_ism_work(&self, device: DeviceId) -> bool {
         let answer = self.ism_answers.get(usize::from(device.0));

@@ -18,8 +18,11 @@ mod application;
 mod completion;
 mod fast;
 mod receive;
+#[cfg(feature = "smc-d")]
+mod smcd;
 mod transmit;
 
+#[cfg(feature = "smc-d")]
 pub(crate) use receive::SignalOutcome;
 
 use crate::command::TcpCommand;

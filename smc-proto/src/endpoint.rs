@@ -5,15 +5,21 @@ mod conn;
 mod error;
 mod events;
 mod inputs;
+#[cfg(feature = "smc-d")]
 mod lending;
 mod outputs;
+#[cfg(feature = "smc-d")]
 mod polling;
 mod queries;
+#[cfg(feature = "smc-d")]
+mod smcd;
 mod timeouts;
 
 pub use conn::ConnMut;
 pub use error::{AnswerError, OpenError};
+#[cfg(feature = "smc-d")]
 pub use lending::LentConnection;
+#[cfg(feature = "smc-d")]
 pub use polling::PollOutcome;
 pub use queries::{LinkStatus, Readiness, Usage};
 
@@ -24,7 +30,10 @@ pub use crate::data_path::ReadOutcome;
 use crate::data_path::{DataPath, Deferred};
 use crate::engine::Engine;
 #[allow(deprecated)]
-pub use crate::renamed::{Looked, Taken};
+#[cfg(feature = "smc-d")]
+pub use crate::renamed::Looked;
+#[allow(deprecated)]
+pub use crate::renamed::Taken;
 pub use crate::rendezvous::{ClcError, ClcProgress, ConnOptions, Next, Proposed, ProposedV2};
 use crate::storage::{Storage, for_call};
 use crate::time::Instant;

@@ -48,6 +48,7 @@ mod context;
 mod dropping;
 mod each;
 mod failure;
+#[cfg(feature = "smc-d")]
 mod ism;
 mod keepalive;
 mod leaving;
@@ -64,10 +65,14 @@ mod rtokens;
 mod selection;
 mod teardown;
 mod waiting;
+#[cfg(not(feature = "smc-d"))]
+mod without_ism;
 mod work;
 
+#[cfg(feature = "smc-d")]
 pub(crate) use completions::UselessBuffer;
 pub(crate) use context::Groups;
+#[cfg(feature = "smc-d")]
 pub(crate) use ism::{
     Answer, GroupKind, IsmBuffer, IsmFollowUp, IsmPeer, PeerDmb, ism_slot, owner_of, same_device,
 };
@@ -86,6 +91,11 @@ pub(crate) use room::Acquired;
 pub(crate) use rtokens::LinkSet;
 pub(crate) use teardown::Fallback;
 pub(crate) use waiting::FormerLinks;
+
+#[cfg(not(feature = "smc-d"))]
+use ism::GroupKind;
+#[cfg(not(feature = "smc-d"))]
+use without_ism as ism;
 
 use core::hash::{Hash, Hasher};
 

@@ -12,7 +12,8 @@ use crate::wire::types::{Gid, IsmGid, Mac, Mtu};
 pub struct Paths<'a> {
     /// RNIC ports.
     pub rnics: &'a [LocalPath],
-    /// ISM devices.
+    /// ISM devices. Without the feature `smc-d` none of them is used, and a Proposal that offers
+    /// nothing else is declined for want of one.
     pub ism: &'a [IsmPath],
 }
 
@@ -21,6 +22,20 @@ impl<'a, T: AsRef<[LocalPath]> + ?Sized> From<&'a T> for Paths<'a> {
         Self {
             rnics: rnics.as_ref(),
             ism: &[],
+        }
+    }
+}
+
+impl Paths<'_> {
+    /// What of it this build can use: no ISM devices without the feature `smc-d`.
+    pub(crate) const fn served(self) -> Self {
+        Self {
+            rnics: self.rnics,
+            ism: if cfg!(feature = "smc-d") {
+                self.ism
+            } else {
+                &[]
+            },
         }
     }
 }

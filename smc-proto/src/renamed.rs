@@ -1,13 +1,17 @@
 //! Old names of public items, kept until 0.1.0. Each forwards to its successor.
 
-use crate::command::{DataTransmit, Signal};
+#[cfg(feature = "smc-d")]
+mod smcd;
+
+#[cfg(feature = "smc-d")]
+#[allow(deprecated)]
+pub use smcd::Looked;
+
+use crate::command::DataTransmit;
 use crate::config::ConnectionConfig;
-use crate::connection::{ApiMisuse, Connection, FatalCause, Sent};
-use crate::endpoint::{BufferSpans, Endpoint, PollOutcome, ReadOutcome};
-use crate::id::{BufferId, ConnId, DeviceId};
-use crate::storage::Storage;
+use crate::connection::{Connection, FatalCause, Sent};
+use crate::endpoint::ReadOutcome;
 use crate::time::Instant;
-use crate::wire::cdc_ism::CDC_ISM_LENGTH;
 use crate::wire::types::AddLinkRejectReason;
 
 /// Old name of [`DataTransmit`].
@@ -21,10 +25,6 @@ pub type Told = Sent;
 /// Old name of [`ReadOutcome`].
 #[deprecated(note = "renamed to `ReadOutcome`")]
 pub type Taken = ReadOutcome;
-
-/// Old name of [`PollOutcome`].
-#[deprecated(note = "renamed to `PollOutcome`")]
-pub type Looked = PollOutcome;
 
 impl AddLinkRejectReason {
     /// Old name of [`AddLinkRejectReason::UNSPECIFIED`].
@@ -59,40 +59,5 @@ impl Connection {
     #[must_use]
     pub const fn has_heard(&self) -> bool {
         self.has_received()
-    }
-}
-
-impl<S: Storage> Endpoint<S> {
-    /// Old name of [`Endpoint::poll_dmb`].
-    #[deprecated(note = "renamed to `poll_dmb`")]
-    pub fn look(
-        &mut self,
-        now: Instant,
-        conn: ConnId,
-        look: impl FnOnce(BufferId, &mut [u8; CDC_ISM_LENGTH]) -> bool,
-    ) -> PollOutcome {
-        self.poll_dmb(now, conn, look)
-    }
-
-    /// Old name of [`Endpoint::write_and_signal`].
-    ///
-    /// # Errors
-    /// [`ApiMisuse`]: nothing was sent.
-    #[deprecated(note = "renamed to `write_and_signal`")]
-    pub fn write_and_tell<T>(
-        &mut self,
-        now: Instant,
-        conn: ConnId,
-        peer: &mut T,
-        fill: impl FnOnce(&mut T, &BufferSpans) -> u32,
-        tell: impl FnOnce(&mut T, &Signal),
-    ) -> Option<Result<u32, ApiMisuse>> {
-        self.write_and_signal(now, conn, peer, fill, tell)
-    }
-
-    /// Old name of [`Endpoint::is_idle`].
-    #[deprecated(note = "renamed to `is_idle`")]
-    pub fn is_quiet(&self, device: DeviceId) -> bool {
-        self.is_idle(device)
     }
 }

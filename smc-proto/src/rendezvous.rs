@@ -19,6 +19,7 @@ mod completions;
 mod establish;
 mod fallback;
 mod input;
+#[cfg(feature = "smc-d")]
 mod ism;
 mod message;
 mod output;
@@ -29,6 +30,8 @@ mod proposed;
 mod server;
 mod tcp;
 mod version;
+#[cfg(not(feature = "smc-d"))]
+mod without_ism;
 
 use core::hash::{Hash, Hasher};
 
@@ -46,14 +49,18 @@ use crate::time::{Duration, Instant};
 use crate::trace::TraceEvent;
 use crate::version::{Negotiated, SmcVersion};
 use crate::wire::cdc::{Cdc, ProducerFlags};
+#[cfg(feature = "smc-d")]
 use crate::wire::cdc_ism::CdcIsm;
 use crate::wire::clc::Subnets;
 use crate::wire::types::{BufferSize, DiagnosisCode};
 
 pub use input::{ClcError, ClcProgress, Next};
+#[cfg(feature = "smc-d")]
 pub(crate) use ism::SmcdEnds;
 pub(crate) use peer_end::PeerEnd;
 pub use proposed::{Proposed, ProposedV2};
+#[cfg(not(feature = "smc-d"))]
+pub(crate) use without_ism::SmcdEnds;
 
 /// What the embedder knows of a TCP connection, and wants for it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -246,6 +253,7 @@ impl Handshake {
     }
 
     /// Keeps an early message of SMC-D, where nothing is numbered and each one is the newest.
+    #[cfg(feature = "smc-d")]
     pub(crate) fn keep_early_ism(&mut self, cdc: &CdcIsm) {
         let [_, newest] = &self.early;
         let number = newest.map_or(0, |kept| kept.sequence).wrapping_add(1);

@@ -223,6 +223,7 @@ impl<'a, T> Pool<'a, T> {
     }
 
     /// Consumes the borrow and returns an entry that lives as long as it.
+    #[cfg(feature = "smc-d")]
     #[inline]
     pub(crate) fn into_entry(self, index: Idx<T>) -> Option<(u32, &'a mut T)> {
         let slot = self.slots.get_mut(index.get() as usize)?;

@@ -52,6 +52,7 @@ pub struct Statistics {
 }
 
 /// What a lent connection counts, as [`Statistics`] names it.
+#[cfg(feature = "smc-d")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct DataCounts {
     pub(crate) cdc_sent: u64,
@@ -61,6 +62,7 @@ pub(crate) struct DataCounts {
     pub(crate) window_stalls: u64,
 }
 
+#[cfg(feature = "smc-d")]
 impl DataCounts {
     /// [`Statistics::sent`].
     #[inline(always)]

@@ -68,6 +68,7 @@ impl Ring {
     }
 
     /// The ring with counts that begin at `head`: its place in memory.
+    #[cfg(feature = "smc-d")]
     pub(super) const fn shifted(self, head: u32) -> Self {
         Self {
             base: head,

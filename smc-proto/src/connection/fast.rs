@@ -30,6 +30,7 @@ impl Connection {
     /// Whether only bytes are expected, and they are placed in the peer's memory at once: the
     /// connection is not ending, nothing is due, held back, urgent or in flight, and no
     /// deadline runs.
+    #[cfg(feature = "smc-d")]
     pub(crate) fn is_about_bytes_in_place(&self) -> bool {
         self.is_fast()
             && self.tx.attached

@@ -10,6 +10,7 @@ mod flow;
 mod harness;
 mod hostile;
 mod invariants;
+#[cfg(feature = "smc-d")]
 mod ism;
 mod message;
 mod property;

@@ -99,6 +99,7 @@ impl Tx {
     }
 
     /// Makes the peer's ring the send buffer, at offset `head` of its memory.
+    #[cfg(feature = "smc-d")]
     pub(super) fn attach(&mut self, head: u32) {
         self.buffer = self.peer.shifted(head);
         self.head = self.buffer.base();
@@ -108,6 +109,7 @@ impl Tx {
 
     /// Frees what the peer has read of a send buffer that is its ring; whether that
     /// is anything.
+    #[cfg(feature = "smc-d")]
     pub(super) fn release_consumed(&mut self) -> bool {
         let more = self.attached && self.consumer.total > self.completed;
         if more {
@@ -257,6 +259,7 @@ impl Tx {
 
     /// [`Tx::write`] for bytes that lie in the peer's ring already: how many, and in how
     /// many pieces.
+    #[cfg(feature = "smc-d")]
     #[inline(always)]
     pub(super) fn write_in_place(&mut self) -> (u32, u32) {
         let bytes = self.sendable();

@@ -26,6 +26,7 @@ use crate::config::UrgentFlags;
 use crate::wire::cdc::ProducerFlags;
 
 /// CDC messages that carry P and U.
+#[cfg_attr(not(feature = "smc-d"), allow(dead_code))]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Scope {
     /// The one that publishes the urgent byte.
@@ -63,6 +64,7 @@ impl UrgentOut {
     }
 
     /// CDC messages overwrite each other in the peer's memory.
+    #[cfg(feature = "smc-d")]
     pub(super) fn set_overwritten(&mut self) {
         if self.scope == Scope::Publication {
             self.scope = Scope::Acknowledgement;

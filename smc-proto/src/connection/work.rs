@@ -131,6 +131,7 @@ impl Connection {
     /// are in the peer's memory already. `emit` gets the message, which counts as completed;
     /// the number says in how many pieces the bytes lie.
     //= D-045
+    #[cfg(feature = "smc-d")]
     #[inline(always)]
     pub(crate) fn next_in_place(
         &mut self,

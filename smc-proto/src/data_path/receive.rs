@@ -18,10 +18,10 @@ use crate::stats::{Statistics, count};
 use crate::time::Instant;
 use crate::trace::{Subject, Tap, TraceEvent};
 use crate::wire::cdc::{CDC_TYPE, Cdc, CdcOctets};
-use crate::wire::cdc_ism::{CDC_ISM_LENGTH, CdcIsm, Endianness};
 use crate::wire::types::AlertToken;
 
 /// Outcome of [`DataPath::on_fast_signal`].
+#[cfg(feature = "smc-d")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SignalOutcome {
     /// Bytes arrived, and nothing else follows. The application was not notified yet.
@@ -126,37 +126,6 @@ impl DataPath<'_> {
             count_outcome(&mut core.statistics, outcome);
             self.trace_received(conn, before, Some(*cdc), outcome);
         }
-    }
-
-    /// Applies the CDC message at the head of a connection's DMB, if the connection is active and
-    /// the message only moves cursors. Otherwise returns `None` and has changed nothing: the
-    /// general path is to handle it.
-    //= D-043
-    #[inline(always)]
-    pub(crate) fn on_fast_signal(
-        &mut self,
-        index: ConnIdx,
-        bytes: &[u8; CDC_ISM_LENGTH],
-    ) -> Option<SignalOutcome> {
-        let (now, config) = (self.core.now, &self.core.config.connection);
-        let record = self.connections.at_mut(index)?;
-        if record.phase != Phase::Active {
-            return None;
-        }
-        let connection = record.connection.as_mut()?;
-        let cdc = CdcIsm::parse(bytes, Endianness::NATIVE).ok()?;
-        let readable = connection.on_fast_cdc_ism(now, config, &cdc)?;
-        count(&mut self.core.statistics.cdc_received);
-        if !connection.has_follow_up() {
-            return Some(match readable {
-                true => SignalOutcome::Readable,
-                false => SignalOutcome::Deferred(Deferred::Nothing),
-            });
-        }
-        if readable {
-            connection.note_readable();
-        }
-        Some(SignalOutcome::Deferred(self.follow_up(index)))
     }
 }
 

@@ -13,11 +13,9 @@
 //! [`take_transmit`](DataPath::take_transmit).
 
 use super::{DataPath, Deferred};
-use crate::command::{DataTransmit, IsmCommand, Signal};
-use crate::connection_record::Phase;
+use crate::command::DataTransmit;
 use crate::id::{ConnId, DeviceId, LinkId, LinkIdx, WrId};
-use crate::link_group::{Link, SendKind, ism_slot};
-use crate::wire::cdc_ism::CdcIsm;
+use crate::link_group::{Link, SendKind};
 
 impl DataPath<'_> {
     /// Puts the transmit of the next connection of an RNIC into `transmit`. Returns `false` if
@@ -122,52 +120,5 @@ impl DataPath<'_> {
                 device.links.push_back(&mut self.links, link);
             }
         }
-    }
-
-    /// The transmit of the next connection of an ISM device, if it is one CDC message about
-    /// bytes that are in the peer's DMB already. `None` if the device has other work first, or
-    /// none; [`Groups::next_ism`] then has its next command. Follow-up work is put into
-    /// `deferred`.
-    ///
-    /// [`Groups::next_ism`]: crate::link_group::Groups::next_ism
-    //= D-045
-    #[inline(always)]
-    pub(crate) fn next_signal(
-        &mut self,
-        device: DeviceId,
-        deferred: &mut Deferred,
-    ) -> Option<IsmCommand> {
-        let answer = self.core.ism_answers.get(usize::from(device.0))?;
-        if answer.is_some() || !self.core.wakes.is_empty() {
-            return None;
-        }
-        let slot = usize::from(ism_slot(device).0);
-        let device = self.core.devices.get(slot)?;
-        let link = device.links.first()?;
-        if !device.buffers.is_empty() {
-            return None;
-        }
-        let state = self.links.at_mut(link).filter(|link| link.is_for_data())?;
-        let index = state.ready.first()?;
-        let (generation, record) = self.connections.entry(index)?;
-        if record.phase != Phase::Active {
-            return None;
-        }
-        let connection = record.connection.as_mut()?;
-        let mut message = None;
-        let (now, config) = (self.core.now, &self.core.config.connection);
-        let (sent, pieces) = connection.next_in_place(now, config, |cdc| message = Some(cdc))?;
-        let cdc = CdcIsm::from(message?);
-        let has_follow_up = connection.has_follow_up();
-        let buffer = record.send_buffer_id();
-        self.core.statistics.sent(sent, pieces);
-        state.ready.remove(&mut self.connections, index);
-        let (keeps_place, has_work) = (state.advance_round(index), state.wants_transmit());
-        self.rotate_link(link, has_work, keeps_place);
-        if has_follow_up {
-            *deferred = self.follow_up(index);
-        }
-        let conn = ConnId { index, generation };
-        Some(Signal { conn, buffer, cdc }.into())
     }
 }

@@ -1,9 +1,9 @@
 //! Commands: what applications want.
 
 use super::{AnswerError, ConnMut, Endpoint, OpenError};
-use crate::command::{BufferSpans, Signal};
+use crate::command::BufferSpans;
 use crate::connection::ApiMisuse;
-use crate::data_path::{Deferred, ReadOutcome};
+use crate::data_path::ReadOutcome;
 use crate::engine::Engine;
 use crate::id::{ConnId, GroupId, LinkId};
 use crate::link_group::Role;
@@ -146,50 +146,5 @@ impl<S: Storage> Endpoint<S> {
         let mut path = self.data_path();
         let live = path.connections.is_live(conn.index, conn.generation);
         live.then(|| path.read(conn.index, take))
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn observed_write(
-        &mut self,
-        conn: ConnId,
-        fill: impl FnOnce(&BufferSpans) -> u32,
-    ) -> Option<Result<u32, ApiMisuse>> {
-        let mut path = self.data_path();
-        let live = path.connections.is_live(conn.index, conn.generation);
-        live.then(|| path.write(conn.index, fill))
-    }
-
-    /// Writes to a connection as [`ConnMut::write`] does. If the bytes lie in memory that the
-    /// peer reads and no other connection comes first, `signal` notifies the peer at once: it
-    /// has to execute its argument as an [`IsmCommand::Signal`]. Both closures get `peer`.
-    /// Whatever else follows is polled as ever. `None` if the handle is stale.
-    ///
-    /// [`IsmCommand::Signal`]: crate::command::IsmCommand::Signal
-    ///
-    /// # Errors
-    /// [`ApiMisuse`]: nothing was sent.
-    #[inline(always)]
-    pub fn write_and_signal<T>(
-        &mut self,
-        now: Instant,
-        conn: ConnId,
-        peer: &mut T,
-        fill: impl FnOnce(&mut T, &BufferSpans) -> u32,
-        signal: impl FnOnce(&mut T, &Signal),
-    ) -> Option<Result<u32, ApiMisuse>> {
-        self.core.begin(now);
-        let mut deferred = Deferred::Nothing;
-        let Some(mut path) = self.fast_path() else {
-            return self.observed_write(conn, |space| fill(peer, space));
-        };
-        if !path.connections.is_live(conn.index, conn.generation) {
-            return None;
-        }
-        let written = path.write_and_signal(conn.index, peer, fill, signal, &mut deferred);
-        if deferred != Deferred::Nothing {
-            self.execute(deferred);
-        }
-        Some(written)
     }
 }

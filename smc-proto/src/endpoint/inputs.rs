@@ -1,17 +1,13 @@
 //! Inputs: what happened in the world.
 
 use super::{Endpoint, TcpEvent};
-use crate::completion::{IsmCompletion, RdmaCompletion};
-use crate::connection_record::Pending;
-use crate::data_path::{DataPath, Deferred, SignalOutcome};
-use crate::id::{BufferId, ConnId, ConnIdx, LinkId, WrId};
-use crate::link_group::owner_of;
+use crate::completion::RdmaCompletion;
+use crate::data_path::Deferred;
+use crate::id::{ConnId, LinkId, WrId};
 use crate::path::PathEvent;
 use crate::rendezvous::{ClcError, ClcProgress};
-use crate::storage::{Storage, for_call};
+use crate::storage::Storage;
 use crate::time::Instant;
-use crate::trace::Tap;
-use crate::wire::cdc_ism::CDC_ISM_LENGTH;
 
 impl<S: Storage> Endpoint<S> {
     /// Shows bytes received on a connection's TCP stream during its rendezvous,
@@ -100,47 +96,6 @@ impl<S: Storage> Endpoint<S> {
     fn finish_completion(&mut self, completion: &RdmaCompletion<'_>, deferred: Deferred) {
         let mut engine = self.unchanged_engine();
         engine.on_rdma(completion, deferred);
-        engine.run_wakes();
-    }
-
-    /// Reports what an ISM device answered or received. At most one CDC message is
-    /// read.
-    pub fn handle_ism(&mut self, now: Instant, completion: IsmCompletion) {
-        self.core.begin(now);
-        self.core.step();
-        let IsmCompletion::Signalled { buffer, cdc } = &completion else {
-            return self.on_other_ism(&completion);
-        };
-        match self.on_fast_signal(*buffer, cdc) {
-            Some((index, SignalOutcome::Readable)) => {
-                self.data_path().notify(index, Pending::READABLE)
-            }
-            Some((_, SignalOutcome::Deferred(Deferred::Nothing))) => {}
-            Some((_, SignalOutcome::Deferred(deferred))) => self.execute(deferred),
-            None => self.on_other_ism(&completion),
-        }
-    }
-
-    #[inline(always)]
-    pub(super) fn on_fast_signal(
-        &mut self,
-        buffer: BufferId,
-        cdc: &[u8; CDC_ISM_LENGTH],
-    ) -> Option<(ConnIdx, SignalOutcome)> {
-        let (tables, tap) = for_call(&mut self.storage);
-        if tap.is_on() {
-            return None;
-        }
-        let owner = owner_of(&tables.buffers, &tables.connections, buffer)?;
-        let follows =
-            DataPath::new(&mut self.core, (tables, Tap::OFF)).on_fast_signal(owner, cdc)?;
-        Some((owner, follows))
-    }
-
-    #[inline(never)]
-    pub(super) fn on_other_ism(&mut self, completion: &IsmCompletion) {
-        let mut engine = self.unchanged_engine();
-        engine.on_ism_report(completion);
         engine.run_wakes();
     }
 

@@ -1,7 +1,7 @@
 //! Outputs: what is to be done, and what happened to connections.
 
 use super::Endpoint;
-use crate::command::{DataTransmit, IsmCommand, RdmaCommand, TcpCommand};
+use crate::command::{DataTransmit, RdmaCommand, TcpCommand};
 use crate::data_path::Deferred;
 use crate::event::Event;
 use crate::id::{ConnId, DeviceId, LinkId, WrId};
@@ -146,51 +146,6 @@ impl<S: Storage> Endpoint<S> {
                 return true;
             }
         }
-    }
-
-    /// Whether there is nothing to poll but commands for other devices than this ISM
-    /// device.
-    #[inline]
-    pub fn is_idle(&self, device: DeviceId) -> bool {
-        let core = &self.core;
-        !core.has_ism_work(device)
-            && !core.has_clc_work()
-            && core.tcp_out.is_empty()
-            && !core.has_events()
-    }
-
-    /// The next command for an ISM device. Poll only while the device can take one,
-    /// and execute it before the next call of any kind.
-    #[inline]
-    pub fn poll_ism(&mut self, now: Instant, device: DeviceId) -> Option<IsmCommand> {
-        if !self.core.has_ism_work(device) {
-            return None;
-        }
-        self.next_ism(now, device)
-    }
-
-    #[inline(never)]
-    fn next_ism(&mut self, now: Instant, device: DeviceId) -> Option<IsmCommand> {
-        self.core.begin(now);
-        let mut deferred = Deferred::Nothing;
-        let signal = self
-            .fast_path()
-            .and_then(|mut path| path.next_signal(device, &mut deferred));
-        if let Some(signal) = signal {
-            if deferred != Deferred::Nothing {
-                self.execute(deferred);
-            }
-            return Some(signal);
-        }
-        self.next_other_ism(device)
-    }
-
-    #[inline(never)]
-    fn next_other_ism(&mut self, device: DeviceId) -> Option<IsmCommand> {
-        let mut engine = self.unchanged_engine();
-        let command = engine.groups.next_ism(device);
-        engine.run_wakes();
-        command
     }
 
     /// The next event.

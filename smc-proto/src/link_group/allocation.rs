@@ -153,9 +153,7 @@ impl Groups<'_> {
         };
         let device = device?;
         let mut buffer = Buffer::new(group, device, kind, size, elements);
-        buffer.ism = g
-            .ism_peer()
-            .map(|ism_peer| IsmBuffer::new(kind, ism_peer.maps));
+        buffer.ism = g.ism_peer().map(|ism_peer| IsmBuffer::new(kind, ism_peer));
         let (index, _) = self.buffers.insert(buffer)?;
         g.buffers.push_back(&mut self.buffers, index);
         if kind == BufferKind::Rmb {

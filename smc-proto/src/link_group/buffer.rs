@@ -200,11 +200,13 @@ impl Buffer {
     }
 
     /// Notes a control command of SMC-D as in flight.
+    #[cfg(feature = "smc-d")]
     pub(super) const fn note_in_flight(&mut self, wanted: Control) {
         self.pending = Some(wanted);
     }
 
     /// Whether this control command is in flight.
+    #[cfg(feature = "smc-d")]
     pub(super) fn is_pending(&self, control: Control) -> bool {
         self.pending == Some(control)
     }
@@ -342,6 +344,7 @@ pub(crate) struct Registrable {
 }
 
 /// A control command of a buffer.
+#[cfg_attr(not(feature = "smc-d"), allow(dead_code))]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Control {
     Alloc,

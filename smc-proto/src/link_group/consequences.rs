@@ -31,6 +31,7 @@ impl Groups<'_> {
 
     /// Notes that a connection is to end when it is given back, if it is lent: its path to the peer
     /// was lost.
+    #[cfg(feature = "smc-d")]
     pub(crate) fn lose_if_lent(&mut self, index: ConnIdx) {
         if let Some(record) = self.data.connections.at_mut(index) {
             record.lose_if_lent();

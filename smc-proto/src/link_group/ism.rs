@@ -22,6 +22,7 @@ pub(crate) use answers::IsmFollowUp;
 pub(crate) use buffers::{IsmBuffer, PeerDmb, SPARE_DMB, owner_of};
 pub(crate) use events::Answer;
 
+use super::QpState;
 use crate::config::MAX_DEVICES;
 use crate::id::DeviceId;
 use crate::wire::types::IsmGid;
@@ -64,6 +65,18 @@ pub(crate) enum Lower {
         /// Whether the peer has to be notified that the group ended.
         farewell: bool,
     },
+}
+
+impl Lower {
+    /// The state that a link has as soon as it is shut: none with a queue pair, which goes by
+    /// commands for its RNIC.
+    pub(super) const fn state_when_shut(self) -> Option<QpState> {
+        match self {
+            Self::QueuePair => None,
+            Self::Ism { farewell: true } => Some(QpState::Drained),
+            Self::Ism { farewell: false } => Some(QpState::Absent),
+        }
+    }
 }
 
 /// The place of an ISM device among the lists of work: behind those of RNICs, so that

@@ -263,10 +263,8 @@ impl Link {
     /// device has none: it is gone at once, or once the peer was notified.
     pub(crate) fn shut(&mut self) {
         self.goal = QpGoal::Gone;
-        match self.lower {
-            Lower::QueuePair => {}
-            Lower::Ism { farewell: true } => self.state = QpState::Drained,
-            Lower::Ism { farewell: false } => self.state = QpState::Absent,
+        if let Some(state) = self.lower.state_when_shut() {
+            self.state = state;
         }
         self.transmit = None;
         self.replies.clear();
@@ -394,6 +392,7 @@ impl Link {
     }
 
     /// Whether it carries data, and no connection transmits or waits to.
+    #[cfg(feature = "smc-d")]
     #[inline(always)]
     pub(crate) fn is_idle_for_data(&self) -> bool {
         self.ready.is_empty()

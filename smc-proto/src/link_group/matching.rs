@@ -1,26 +1,19 @@
 //! Finding groups and links in O(1): hash chains threaded through the slots.
 
-use super::{GroupKind, IsmPeer, LinkGroup, LinkState, Role};
+use super::{GroupKind, LinkGroup, LinkState, Role};
 use crate::core::BUCKETS;
 use crate::id::{ConnIdx, GroupIdx, Idx, LinkIdx, RemoteRmbIdx};
 use crate::link_group::Groups;
 use crate::path::LocalPath;
 use crate::wire::types::{Gid, Mac, PeerId, Qpn};
 
-fn bucket_of(value: u64) -> usize {
+pub(super) fn bucket_of(value: u64) -> usize {
     let mixed = value.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58;
     usize::try_from(mixed).unwrap_or(0) & BUCKETS.wrapping_sub(1)
 }
 
 pub(crate) fn peer_bucket(peer: PeerId) -> usize {
     bucket_of(u64::from_be_bytes(peer.0))
-}
-
-impl IsmPeer {
-    /// The bucket of its groups.
-    pub(super) fn bucket(&self) -> usize {
-        bucket_of(self.peer.gid ^ self.peer.gid_ext)
-    }
 }
 
 impl LinkGroup {

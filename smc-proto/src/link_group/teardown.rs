@@ -76,6 +76,7 @@ impl Groups<'_> {
                 Some(Phase::Rendezvous(_)) => groups.data.wake(conn),
                 // One that ended may still wait to send its last CDC message.
                 Some(Phase::Active | Phase::Ended) => {
+                    #[cfg(feature = "smc-d")]
                     groups.lose_if_lent(conn);
                     groups.with_connection(conn, |connection, now, config| {
                         connection.on_fatal(now, &config.connection, FatalCause::LinkLost);

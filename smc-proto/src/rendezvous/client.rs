@@ -26,6 +26,7 @@ impl Engine<'_> {
         paths: Paths<'_>,
     ) -> Result<ConnIdx, OpenError> {
         let negotiated = options.option_negotiated;
+        let paths = paths.served();
         let (conn, generation) = self
             .groups
             .data

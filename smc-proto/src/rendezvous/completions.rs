@@ -1,8 +1,11 @@
 //! Completions, and what of them concerns connections in rendezvous.
 
-use crate::completion::{IsmCompletion, RdmaCompletion};
+#[cfg(feature = "smc-d")]
+use crate::completion::IsmCompletion;
+use crate::completion::RdmaCompletion;
 use crate::data_path::Deferred;
 use crate::engine::Engine;
+#[cfg(feature = "smc-d")]
 use crate::link_group::IsmFollowUp;
 use crate::trace::TraceEvent;
 use crate::wire::cdc::Cdc;
@@ -29,6 +32,7 @@ impl Engine<'_> {
     }
 
     /// Any report of an ISM device.
+    #[cfg(feature = "smc-d")]
     pub(crate) fn on_ism_report(&mut self, completion: &IsmCompletion) {
         match self.groups.on_ism(completion) {
             IsmFollowUp::Nothing => {}

@@ -18,6 +18,7 @@ impl Engine<'_> {
     /// The embedder's answer to a Proposal: the ports that may serve it.
     pub(crate) fn accept(&mut self, conn: ConnIdx, paths: Paths<'_>) -> Result<(), AnswerError> {
         let handshake = self.proposed(conn)?;
+        let paths = paths.served();
         self.learn_ports(paths.rnics);
         let proposed = self
             .handshakes

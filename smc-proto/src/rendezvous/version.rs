@@ -6,7 +6,9 @@ mod server;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use client::{accepted, confirm_terms, offer};
+#[cfg(feature = "smc-d")]
+pub(crate) use client::confirm_terms;
+pub(crate) use client::{accepted, offer};
 pub(crate) use server::{Choice, choose, confirmed};
 
 use crate::config::{Config, LEAST_CONNECTIONS};

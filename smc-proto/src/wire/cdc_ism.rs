@@ -189,6 +189,7 @@ impl CdcIsm {
 impl CdcIsm {
     /// The message in the form of SMC-R, with this number. SMC-D has no failover, so a
     /// flag that speaks of one says nothing.
+    #[cfg_attr(not(feature = "smc-d"), allow(dead_code))]
     pub(crate) const fn numbered(&self, sequence: u16) -> Cdc {
         Cdc {
             sequence,

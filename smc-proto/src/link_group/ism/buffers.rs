@@ -4,6 +4,7 @@ use core::hash::{Hash, Hasher};
 
 use super::super::buffer::{Control, Registrable};
 use super::super::{Buffer, Memory};
+use super::IsmPeer;
 use crate::command::{BufferKind, IsmCommand};
 use crate::connection::{CloseCause, Connection};
 use crate::connection_record::ConnectionRecord;
@@ -51,7 +52,7 @@ pub(crate) struct PeerDmb {
 }
 
 impl IsmBuffer {
-    pub(crate) const fn new(kind: BufferKind, mapped: bool) -> Self {
+    pub(crate) const fn new(kind: BufferKind, ism_peer: IsmPeer) -> Self {
         match kind {
             BufferKind::Rmb => Self::Dmb {
                 token: DmbToken(0),
@@ -60,7 +61,7 @@ impl IsmBuffer {
             BufferKind::Send => Self::Source {
                 target: None,
                 attached: false,
-                mapped,
+                mapped: ism_peer.maps,
                 finished: false,
             },
         }

@@ -1,6 +1,7 @@
 //! Groups of SMC-D: found, founded, and filled.
 
 use super::super::allocation::created;
+use super::super::matching::bucket_of;
 use super::super::{
     Formation, GroupKind, GroupState, Link, LinkGroup, LinkState, QpGoal, QpState, Role,
 };
@@ -103,6 +104,13 @@ impl Groups<'_> {
         if forming {
             self.activate_group(group);
         }
+    }
+}
+
+impl IsmPeer {
+    /// The bucket of its groups.
+    pub(in super::super) fn bucket(&self) -> usize {
+        bucket_of(self.peer.gid ^ self.peer.gid_ext)
     }
 }
 

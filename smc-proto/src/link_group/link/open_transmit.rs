@@ -51,11 +51,13 @@ impl OpenTransmit {
     }
 
     /// The send buffer that the writes read.
+    #[cfg_attr(not(feature = "smc-d"), allow(dead_code))]
     pub(crate) const fn buffer(&self) -> BufferId {
         self.transmit.buffer
     }
 
     /// The CDC message behind the writes.
+    #[cfg_attr(not(feature = "smc-d"), allow(dead_code))]
     pub(crate) const fn cdc(&self) -> Cdc {
         self.transmit.cdc
     }
