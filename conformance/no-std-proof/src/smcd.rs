@@ -10,7 +10,7 @@ use smc_proto::wire::ism_event::{EventInfo, SHUTDOWN, TEST};
 use crate::Failure;
 use crate::input::Input;
 use crate::ism_pair::{DEVICE, IsmPair, gid};
-use crate::sink::Sink;
+use crate::sink::{Sink, keep};
 
 /// Plays all of it.
 pub fn all(pair: &mut IsmPair, input: &mut Input, sink: &mut Sink) -> Result<(), Failure> {
@@ -148,6 +148,7 @@ fn reports(pair: &mut IsmPair, input: &mut Input) -> Option<()> {
             5 => event(SHUTDOWN),
             _ => IsmCompletion::DmbWithdrawn { buffer: source },
         };
+        keep(server.endpoint.sender(source));
         server.endpoint.handle_ism(now, reported);
         // A head that is certainly foreign, and one of any kind behind it.
         let [kind, ..] = &mut cdc;

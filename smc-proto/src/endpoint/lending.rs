@@ -269,6 +269,15 @@ impl<S: Storage> Endpoint<S> {
         )?;
         Some(engine.groups.data.conn_id(index))
     }
+
+    /// The connection that writes to the DMB of a peer that this buffer is attached to.
+    #[must_use]
+    pub fn sender(&mut self, buffer: BufferId) -> Option<ConnId> {
+        let mut engine = self.unchanged_engine();
+        let (buffer, group) = engine.groups.attached(buffer)?;
+        let index = engine.groups.sender_in(group, buffer)?;
+        Some(engine.groups.data.conn_id(index))
+    }
 }
 
 impl ConnectionRecord {

@@ -5,7 +5,7 @@
 //! it is understood. So bytes over shared memory are saved before the engine has that message.
 
 use smc_proto::completion::IsmCompletion;
-use smc_proto::id::BufferId;
+use smc_proto::id::{BufferId, ConnId};
 use smc_proto::time::Instant;
 use smc_proto::wire::cdc::ConnectionFlags;
 use smc_proto::wire::cdc_ism::{CDC_ISM_LENGTH, CONSUMER};
@@ -53,6 +53,14 @@ impl State {
                 self.receive_signal(buffer, cdc, now);
             }
             self.save_octets_of(conn, now);
+        }
+    }
+
+    /// Does for a connection what [`Self::save_last`] does.
+    #[cold]
+    pub(in crate::shard) fn save_last_of(&mut self, conn: ConnId, now: Instant) {
+        if let Some(socket) = self.entry(conn).map(|entry| entry.socket.clone()) {
+            self.save_last(&socket, now);
         }
     }
 

@@ -1,11 +1,11 @@
 //! What an ISM device answers and reports.
 
 use super::super::buffer::{Agreement, Control};
-use super::super::{Buffer, Memory, UselessBuffer};
+use super::super::{Memory, UselessBuffer};
 use super::{IsmBuffer, same_device};
 use crate::completion::IsmCompletion;
 use crate::connection_record::Phase;
-use crate::id::{BufferId, BufferIdx, HandshakeIdx, Idx};
+use crate::id::{BufferId, BufferIdx, ConnIdx, GroupIdx, HandshakeIdx, Idx};
 use crate::link_group::Groups;
 use crate::stats::count;
 use crate::trace::TraceEvent;
@@ -97,22 +97,11 @@ impl Groups<'_> {
     /// Handles that the peer took back the DMB that a connection writes to, or is to write to.
     //= D-059
     fn on_dmb_withdrawn(&mut self, buffer: BufferId) {
-        let Some(index) = self.live_buffer(buffer) else {
-            return;
-        };
-        let has_target = |b: &&Buffer| match b.ism {
-            Some(IsmBuffer::Source { target, .. }) => target.is_some(),
-            _ => false,
-        };
-        let Some(group) = self.buffers.at(index).filter(has_target).map(|b| b.group) else {
+        let Some((index, group)) = self.attached(buffer) else {
             return;
         };
         self.trace_buffer(index, || TraceEvent::DmbWithdrawn);
-        let writes = |groups: &mut Self, conn| {
-            let record = groups.conn(conn);
-            record.is_some_and(|record| record.send_buffer == index)
-        };
-        let Some(conn) = self.find_member(group, writes) else {
+        let Some(conn) = self.sender_in(group, index) else {
             return;
         };
         if self.conn(conn).map(|record| record.phase) == Some(Phase::Active) {
@@ -125,6 +114,24 @@ impl Groups<'_> {
             b.retired = true;
             self.data.wake(conn);
         }
+    }
+
+    /// A live buffer that is attached to a DMB of a peer, or is to be, and its group.
+    pub(crate) fn attached(&self, buffer: BufferId) -> Option<(BufferIdx, GroupIdx)> {
+        let index = self.live_buffer(buffer)?;
+        let b = self.buffers.at(index)?;
+        match b.ism {
+            Some(IsmBuffer::Source { target, .. }) if target.is_some() => Some((index, b.group)),
+            _ => None,
+        }
+    }
+
+    /// The connection of a group that writes, or is to write, to this buffer.
+    pub(crate) fn sender_in(&mut self, group: GroupIdx, buffer: BufferIdx) -> Option<ConnIdx> {
+        self.find_member(group, |groups, conn| {
+            let record = groups.conn(conn);
+            record.is_some_and(|record| record.send_buffer == buffer)
+        })
     }
 
     /// A live buffer of SMC-D with this control command in flight.

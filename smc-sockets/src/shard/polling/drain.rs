@@ -80,8 +80,10 @@ impl State {
         if let IsmCompletion::PeerVanished { peer, .. } = completion {
             self.save_octets(peer, now);
         } else if let IsmCompletion::MoveFailed { conn } = completion {
-            if let Some(socket) = self.entry(conn).map(|entry| entry.socket.clone()) {
-                self.save_last(&socket, now);
+            self.save_last_of(conn, now);
+        } else if let IsmCompletion::DmbWithdrawn { buffer } = completion {
+            if let Some(conn) = self.engine.sender(buffer) {
+                self.save_last_of(conn, now);
             }
         } else if Self::is_handshake(&completion) {
             return self.receive_handshakes(now);
