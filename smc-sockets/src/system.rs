@@ -1,4 +1,5 @@
-//! Options of sockets that no other crate offers without `unsafe`.
+//! System calls and socket options for which no dependency has a safe function. All of them
+//! affect this process or the socket given, and keep no state here.
 #![allow(unsafe_code)]
 #![deny(clippy::undocumented_unsafe_blocks)]
 
@@ -13,15 +14,18 @@ const BUFFER_LOCKS: libc::c_int = 72;
 /// `SIOCATMARK`.
 const AT_MARK: libc::Ioctl = 0x8905;
 
-/// Descriptors of a process for which its table has room from the beginning.
+/// Number of descriptors for which [`reserve_descriptors`] makes room.
 const DESCRIPTORS: u64 = 1024;
 
-/// Makes room in the table of this process for [`DESCRIPTORS`], or as many as it may have, by a
-/// copy of a descriptor that is closed at once.
+/// Grows the descriptor table of this process to [`DESCRIPTORS`] entries, or to `RLIMIT_NOFILE` if
+/// that is lower. Duplicates `any` to the last number, and closes the duplicate at once.
 ///
-/// Where a process has several threads, the kernel lets each growth of the table wait until all
-/// CPUs have passed through the scheduler: 20 to 40 ms on a busy machine, in whichever thread
-/// opens the 65th, 257th or 513th descriptor. The table has 8 bytes for each.
+/// In a process with several threads each growth of the table waits until all CPUs have passed
+/// through the scheduler: 20 to 40 ms on a busy machine, in the thread that opens the 65th, 257th
+/// or 513th descriptor. The table takes 8 bytes for each descriptor.
+///
+/// # Errors
+/// The error of duplicating the descriptor.
 pub(crate) fn reserve_descriptors(any: impl AsFd) -> io::Result<()> {
     let most = getrlimit(Resource::Nofile).current;
     let last = most
@@ -32,12 +36,15 @@ pub(crate) fn reserve_descriptors(any: impl AsFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Bytes that must be there before `poll` and the like call a socket readable, unless it
-/// has ended: at least one.
-pub(crate) fn set_low_water(socket: impl AsFd, octets: usize) -> io::Result<()> {
-    let octets = libc::c_int::try_from(octets.max(1)).unwrap_or(libc::c_int::MAX);
+/// Sets `SO_RCVLOWAT`: the number of bytes, at least 1, that must have been received before `poll`
+/// reports a socket readable. The end of the stream is reported regardless.
+///
+/// # Errors
+/// The error of `setsockopt`.
+pub(crate) fn set_low_water(socket: impl AsFd, bytes: usize) -> io::Result<()> {
+    let bytes = libc::c_int::try_from(bytes.max(1)).unwrap_or(libc::c_int::MAX);
     let size = size_of::<libc::c_int>() as libc::socklen_t;
-    let value = (&raw const octets).cast();
+    let value = (&raw const bytes).cast();
     let socket = socket.as_fd().as_raw_fd();
     // SAFETY: the kernel reads `size` bytes at `value`, which is a local variable.
     let done =
@@ -48,26 +55,29 @@ pub(crate) fn set_low_water(socket: impl AsFd, octets: usize) -> io::Result<()> 
     }
 }
 
-/// Whether this process gained rights when it was executed, so that its environment is not
-/// to be trusted (`AT_SECURE`, as secure_getenv(3) goes by).
+/// Whether this process gained privileges when it was executed, so that its environment cannot be
+/// trusted (`AT_SECURE`, which secure_getenv(3) checks, too).
 pub(crate) fn is_secure() -> bool {
-    // SAFETY: it looks a number up and touches nothing else.
+    // SAFETY: getauxval reads a number and accesses no memory of the caller.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 
-/// Whether the next octet that is read is the urgent one, or was.
+/// Whether the read position of a TCP socket is at the urgent mark (`SIOCATMARK`).
+///
+/// # Errors
+/// The error of `ioctl`.
 pub(crate) fn is_at_mark(socket: impl AsFd) -> io::Result<bool> {
     let mut at_mark: libc::c_int = 0;
     let socket = socket.as_fd().as_raw_fd();
-    // SAFETY: the kernel writes a number to the pointer, which is to a local variable.
+    // SAFETY: the kernel writes one `c_int` to a local variable of that type.
     match unsafe { libc::ioctl(socket, AT_MARK, &raw mut at_mark) } {
         0 => Ok(at_mark != 0),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// Whether the program has set the size of the buffer to receive into, and of the one to
-/// send from. Before Linux 5.15 it cannot be known.
+/// Whether the program has set the size of a socket's receive buffer, and of its send buffer
+/// (`SO_BUF_LOCK`). Both are `false` before Linux 5.15, which does not report them.
 pub(crate) fn are_buffers_set(socket: impl AsFd) -> (bool, bool) {
     let mut locks: libc::c_int = 0;
     let mut size = size_of::<libc::c_int>() as libc::socklen_t;

@@ -1,24 +1,25 @@
-//! The TCP option that says "I speak SMC", in SYN and SYN-ACK, without a kernel's SMC.
+//! The TCP option by which both ends of a connection announce SMC in SYN and SYN-ACK (RFC 7609,
+//! section 3.1), for sockets of a kernel that does not send the option itself.
 //!
-//! No socket call adds a TCP option. A BPF program for socket operations can: attached
-//! to a cgroup, it is called for the SYN and the SYN-ACK of the sockets of processes in
-//! it. This module assembles that program, loads it and attaches it. It touches no
-//! socket but those that were given to [`Marks::opt_in`].
+//! No socket call adds a TCP option. A BPF program of type `sock_ops` can: once it is attached to
+//! a cgroup, the kernel calls it for the SYN and SYN-ACK of all sockets of processes in the
+//! cgroup. This module assembles that program, loads it and attaches it. The program changes only
+//! the sockets that were given to [`Marks::opt_in`].
 //!
 //! ```text
 //!  opt_in(socket) ──► map: socket ─► asked          before connect() or listen()
 //!                      │        ▲
-//!  the kernel ──SYN──► program ─┘ writes the option if asked, notes the peer's
+//!  the kernel ──SYN──► program ─┘ writes the option if asked, records the peer's
 //!                      │
 //!  verdict(socket) ◄── map: socket ─► asked, answered after connect() or accept()
 //! ```
 //!
-//! A SYN-ACK has the option only if the SYN had it, and under SYN cookies, when the
-//! listener forgets what the SYN said, neither side learns of it.
+//! A SYN-ACK has the option only if the SYN had it. With SYN cookies the listener keeps nothing
+//! of the SYN, so that neither end sees the other's option and the connection stays on TCP.
 //!
-//! Attaching needs `CAP_BPF` and `CAP_NET_ADMIN`, and Linux 5.10. Whoever holds the map
-//! needs nothing: a small privileged process can attach and hand the map's descriptor
-//! on, see [`TcpOption::marks`] and [`Marks::try_from`].
+//! Attaching needs `CAP_BPF` and `CAP_NET_ADMIN`, and Linux 5.10. Using the map needs no
+//! privilege: a small privileged process can attach the program and pass the map's descriptor to
+//! others, see [`TcpOption::marks`] and [`Marks::try_from`].
 
 mod assembler;
 mod cgroup;
@@ -31,21 +32,21 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 pub use error::OptionError;
 
-/// User space asked for the option.
+/// Bit of a socket's entry in the map: [`Marks::opt_in`] was called for the socket.
 const ASKED: u32 = 1;
-/// The peer sent it.
+/// Bit of a socket's entry in the map: the peer sent the option.
 const ANSWERED: u32 = 2;
 
-/// The program, attached to a cgroup. Dropped, it is detached; connections that it
-/// helped to open stay as they are.
+/// The BPF program, attached to a cgroup. Dropping this detaches it; connections that are open
+/// already are not affected.
 #[derive(Debug)]
 pub struct TcpOption {
     marks: Marks,
-    /// While this is open, the program is attached.
+    /// The BPF link: closing it detaches the program.
     _link: OwnedFd,
 }
 
-/// Which sockets use the option, and what is known of their peers.
+/// The BPF map of the sockets that send the option, and of the options that their peers sent.
 #[derive(Debug)]
 pub struct Marks {
     map: sys::Map,
@@ -55,15 +56,15 @@ impl TcpOption {
     /// Attaches the program to this process's cgroup.
     ///
     /// # Errors
-    /// [`OptionError`]: it names what is missing.
+    /// [`OptionError`] names the step that failed and what is missing for it.
     pub fn attach() -> Result<Self, OptionError> {
         Self::attach_to(cgroup::own()?)
     }
 
-    /// Attaches the program to a cgroup of version 2, given as its directory.
+    /// Attaches the program to a cgroup of version 2, given as its open directory.
     ///
     /// # Errors
-    /// [`OptionError`]: it names what is missing.
+    /// [`OptionError`] names the step that failed and what is missing for it.
     pub fn attach_to(cgroup: impl AsFd) -> Result<Self, OptionError> {
         let step = |doing| move |error| OptionError::from_call(doing, error);
         let types = sys::load_types(&program::types()).map_err(step("loading types"))?;
@@ -77,7 +78,7 @@ impl TcpOption {
         })
     }
 
-    /// The sockets that it is for. The descriptor of it ([`AsFd`]) may be handed to
+    /// The map of the sockets that use the option. Its descriptor ([`AsFd`]) may be passed to
     /// other processes.
     #[must_use]
     pub fn marks(&self) -> &Marks {
@@ -86,31 +87,31 @@ impl TcpOption {
 }
 
 impl Marks {
-    /// From now on this socket's SYN, or the SYN-ACKs of this listener, have the option.
-    /// Call it before `connect` or `listen`: later is silently too late.
+    /// Adds the option to the SYN of this socket, or to the SYN-ACKs of this listener. Has to be
+    /// called before `connect` or `listen`; a later call succeeds without effect.
     ///
     /// # Errors
-    /// Of the kernel: the descriptor is none of a socket, among others.
+    /// The kernel's error, among others if the descriptor is not a socket's.
     pub fn opt_in(&self, socket: impl AsFd) -> io::Result<()> {
         sys::update(&self.map, socket.as_fd(), ASKED)
     }
 
-    /// Whether the peer of this connected socket sent the option, after this side asked
-    /// for it: whether both speak SMC.
+    /// Whether both ends of this connected socket have sent the option, that is, both announce
+    /// SMC. `false` for a socket without [`Self::opt_in`].
     ///
     /// # Errors
-    /// Of the kernel: the descriptor is none of a socket, among others.
+    /// The kernel's error, among others if the descriptor is not a socket's.
     pub fn verdict(&self, socket: impl AsFd) -> io::Result<bool> {
         match sys::look_up(&self.map, socket.as_fd()) {
             Ok(marks) => Ok(marks & (ASKED | ANSWERED) == ASKED | ANSWERED),
-            // Never asked for.
+            // No entry: `opt_in` was not called for the socket.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),
         }
     }
 }
 
-/// A map that another process made, and handed on.
+/// Takes over the descriptor of a map that another process has made.
 impl TryFrom<OwnedFd> for Marks {
     type Error = io::Error;
 

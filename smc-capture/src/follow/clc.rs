@@ -1,4 +1,6 @@
-//! Where in a TCP stream CLC messages are, and where they end.
+//! Separation of CLC messages from application data in one direction of a reassembled TCP
+//! stream. The follower of a direction calls [`step`] with the bytes at the front of the stream
+//! and the [`Phase`] it is in.
 
 use smc_proto::wire::clc::{
     ClcKind, ClcMessage, ClcParseError, EYE_CATCHER, EYE_CATCHER_SMCD, HEADER_LENGTH,
@@ -6,35 +8,36 @@ use smc_proto::wire::clc::{
 
 use super::item::Content;
 
-/// What a direction of a stream may hold next.
+/// What may come next in one direction of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Phase {
     /// A CLC message.
     Clc,
-    /// Nothing, a Decline of the first-contact LLC phase, or application data.
+    /// The end of the stream, a Decline that gives the connection up during first contact's LLC
+    /// exchange (RFC 7609, section 3.5), or application data.
     MaybeDecline,
-    /// Application data.
+    /// Application data only: the CLC handshake is over.
     Ended,
 }
 
-/// What the bytes at hand are.
+/// Result of [`step`].
 pub(super) enum Step {
-    /// The message takes `total` bytes, as far as known.
+    /// The bytes are the beginning of a message of at least `total` bytes.
     NeedMore { total: usize },
-    /// A message.
+    /// The first `length` bytes are a message, after which the direction is in phase `next`.
     Message {
         content: Box<Content>,
         length: usize,
         next: Phase,
     },
-    /// CLC with a fault.
+    /// The bytes have to be CLC, but violate the format at byte `offset` of the message.
     Malformed { offset: usize, reason: String },
     /// Application data.
     NotClc,
 }
 
-/// Judges the bytes at the front of a stream. `certain`: they have to be CLC,
-/// both sides having agreed to speak it.
+/// Examines the bytes at the front of a stream. `certain`: both SYNs carried the SMC option, so
+/// that in [`Phase::Clc`] the bytes have to be CLC.
 pub(super) fn step(phase: Phase, bytes: &[u8], certain: bool) -> Step {
     if bytes.is_empty() {
         return Step::NeedMore {
@@ -48,6 +51,7 @@ pub(super) fn step(phase: Phase, bytes: &[u8], certain: bool) -> Step {
     }
 }
 
+/// Whether the bytes, as far as they are there, are an eye catcher of CLC.
 fn begins_like_clc(bytes: &[u8]) -> bool {
     [EYE_CATCHER, EYE_CATCHER_SMCD].iter().any(|eye_catcher| {
         let mut pairs = bytes.iter().zip(eye_catcher);
@@ -55,7 +59,7 @@ fn begins_like_clc(bytes: &[u8]) -> bool {
     })
 }
 
-/// Bytes that are not a whole, sound Decline belong to the application.
+/// Examines bytes in [`Phase::MaybeDecline`]: whatever is not a valid Decline is application data.
 fn decline(bytes: &[u8]) -> Step {
     if !begins_like_clc(bytes) || bytes.get(4).is_some_and(|kind| *kind != 4) {
         return Step::NotClc;
@@ -71,6 +75,7 @@ fn decline(bytes: &[u8]) -> Step {
     }
 }
 
+/// Examines bytes in [`Phase::Clc`].
 fn message(bytes: &[u8], certain: bool) -> Step {
     if !certain && !begins_like_clc(bytes) {
         return Step::NotClc;
@@ -102,7 +107,7 @@ fn message(bytes: &[u8], certain: bool) -> Step {
     }
 }
 
-/// The byte of the message at which the fault stands.
+/// Offset in bytes of the invalid field from the start of the message.
 fn offset(error: &ClcParseError) -> usize {
     match error {
         ClcParseError::EyeCatcher { offset, .. } => *offset,

@@ -1,4 +1,6 @@
-//! Connections over SMC-R.
+//! The checker's state of one SMC-R connection: the ends that Accept and Confirm describe, and
+//! the flow of data in each direction. The checker updates it for each captured message; the
+//! rules read it.
 
 use smc_proto::wire::types::AlertToken;
 
@@ -7,33 +9,39 @@ use super::ring::Ring;
 use super::rmb::RmbNumber;
 use super::side::{Pair, Side};
 
-/// Which connection, in the order of their Accepts.
+/// Number of a connection within a capture, in the order of the Accepts.
 pub(crate) type ConnectionNumber = u64;
 
-/// Description of its sender's end in an Accept or Confirm.
+/// One end of a connection, as that side describes it in its Accept or Confirm.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct End {
+    /// Token by which CDC messages to this side name the connection.
     pub(crate) token: AlertToken,
+    /// The RMB that this side receives into.
     pub(crate) rmb: RmbNumber,
+    /// Index of the RMB element.
     pub(crate) index: u8,
-    /// Bytes of the element.
+    /// Length of the RMB element in bytes.
     pub(crate) size: u32,
 }
 
-/// A connection.
+/// State of one connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Connection {
-    /// Its TCP connection.
+    /// Number of the TCP connection.
     pub(crate) stream: u64,
+    /// The end of each side, once its Accept or Confirm was seen.
     pub(crate) ends: Pair<Option<End>>,
+    /// The data and cursors that each side sends.
     pub(crate) flows: Pair<Flow>,
-    /// Whether TCP ended it, so that either side may forget it.
+    /// Whether the TCP connection has ended, after which either side may discard its state.
     pub(crate) tcp_over: bool,
-    /// Whether it was declined.
+    /// Whether either side sent a Decline.
     pub(crate) declined: bool,
 }
 
 impl Connection {
+    /// A connection of which no message was seen yet.
     pub(crate) fn new(stream: u64) -> Self {
         Self {
             stream,
@@ -44,13 +52,15 @@ impl Connection {
         }
     }
 
-    /// The ring that a side writes into: in the peer's element.
+    /// The ring buffer that a side writes into, which is the peer's RMB element; `None` before
+    /// the peer has described it.
     pub(crate) fn ring(&self, writer: Side, base: u32) -> Option<Ring> {
         let size = self.ends.of(writer.other()).as_ref()?.size;
         Some(Ring { size, base })
     }
 
-    /// Whether it is surely alive: both sides are in it and neither began to end it.
+    /// Whether the connection is certainly open: both sides have confirmed it, neither has begun
+    /// to close it, and TCP has not ended.
     pub(crate) fn is_alive(&self) -> bool {
         let confirmed = Side::BOTH.iter().all(|s| self.ends.of(*s).is_some());
         let ending = Side::BOTH
@@ -59,7 +69,7 @@ impl Connection {
         confirmed && !ending && !self.tcp_over && !self.declined
     }
 
-    /// Whether nothing of it is to come.
+    /// Whether no further message of the connection may come.
     pub(crate) fn is_over(&self) -> bool {
         self.declined || Side::BOTH.iter().all(|s| self.flows.of(*s).is_over())
     }

@@ -1,5 +1,6 @@
-//! Servers that this process has paired with over shared memory, by address: which peers accept
-//! there. The next connection to one is announced to them, without asking the kernel who listens.
+//! Cache of the servers that this process has paired with over shared memory, by address. The
+//! next connection to an address is announced to the peers that accept there, without a query to
+//! the kernel. The handshakes of [`super::announced`] fill it and read it, from any thread.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -7,11 +8,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use smc_transport_ism::shared::pairing::Peer;
 
-/// Most addresses that are remembered; a further one evicts the lowest.
+/// Most addresses in the cache; a further one evicts the lowest address.
 const MAX_SERVERS: usize = 1024;
 
-/// Most processes that are remembered of one listener; a further one evicts the one whose last
-/// pairing is oldest.
+/// Most processes in the cache for one listener; a further one evicts the one whose last pairing
+/// is oldest.
 const MAX_WORKERS: usize = 16;
 
 /// Which peers accept at an address.
@@ -19,7 +20,8 @@ const MAX_WORKERS: usize = 16;
 pub(crate) enum Server {
     /// One process, whose listener no other process shares.
     One(Peer),
-    /// Processes that share a listener. These have accepted connections; others may accept, too.
+    /// Processes that share a listener and have accepted connections, the last to pair at the
+    /// end. Processes that are not listed may accept, too.
     Workers(Vec<Peer>),
 }
 
@@ -33,7 +35,7 @@ impl Server {
     }
 }
 
-/// Servers by their addresses.
+/// The cache, by the addresses of the servers.
 #[derive(Debug, Default)]
 pub(crate) struct KnownServers(Mutex<BTreeMap<SocketAddr, Server>>);
 
@@ -52,7 +54,7 @@ impl KnownServers {
         insert(&mut self.lock(), address, Server::One(peer));
     }
 
-    /// Remembers a peer that has accepted at an address and has called the client back: one of the
+    /// Remembers a peer that has accepted at an address and called the client back, as one of the
     /// processes that share the listener.
     //= SHM-080
     pub(super) fn remember_worker(&self, address: SocketAddr, peer: Peer) {
@@ -69,7 +71,7 @@ impl KnownServers {
         insert(&mut all, address, Server::Workers(workers));
     }
 
-    /// Forgets the server at an address, which has not answered, or has not paired.
+    /// Removes the server at an address, after it did not answer or did not pair.
     pub(super) fn forget(&self, address: SocketAddr) {
         self.lock().remove(&address);
     }

@@ -1,6 +1,8 @@
-//! What a runtime waits for.
+//! Registration of sockets with a tokio runtime: [`Registered`] is a value of this crate together
+//! with its `AsyncFd`. Used by the async types of [`crate::tokio`].
 //!
-//! Here only it is known that the descriptors stay as they are.
+//! `AsyncFd` requires that a descriptor is neither closed nor replaced while it is registered.
+//! [`FixedDescriptor`] lists the types for which that holds; no other module relies on it.
 #![allow(unsafe_code)]
 #![deny(clippy::undocumented_unsafe_blocks)]
 
@@ -14,35 +16,39 @@ use ::tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 
 use crate::process::Process;
 
-/// What has one descriptor from now on, all its life.
+/// A value that owns its descriptor and keeps the same one from [`Self::fix_descriptor`] until it
+/// is dropped.
 pub(super) trait FixedDescriptor: AsRawFd {
-    /// Makes sure of that.
+    /// Creates the descriptor if the value makes it on demand.
+    ///
+    /// # Errors
+    /// The error of creating it.
     fn fix_descriptor(&self) -> io::Result<()> {
         Ok(())
     }
 }
 
-/// Descriptor with an epoll of its own.
+/// Owns an epoll descriptor.
 impl FixedDescriptor for crate::Connecting {}
 
-/// Descriptor with an event of its own.
+/// Owns an event descriptor.
 impl FixedDescriptor for crate::SmcListener {}
 
-/// Its TCP connection, or a socket that is made when it is first asked for and kept with
-/// the connection.
+/// Owns its TCP connection's descriptor, or a socket that the first request for a descriptor
+/// creates and that lasts as long as the connection.
 impl FixedDescriptor for crate::SmcStream {
     fn fix_descriptor(&self) -> io::Result<()> {
         self.try_as_fd().map(drop)
     }
 }
 
-/// A value with its descriptor at a runtime.
+/// A value whose descriptor is registered with a tokio runtime.
 ///
-/// A child made by `fork` shares the poller of the parent's runtime, so that its copy never
-/// leaves that: the parent would not be woken any more. Nothing can be waited for in a child.
+/// A child made by `fork` shares the epoll of the parent's runtime. Its copy of this value is
+/// therefore never deregistered: the parent would not be woken any more. Waiting fails in a child.
 pub(super) struct Registered<T: FixedDescriptor> {
     process: Process,
-    /// Goes before the value, which owns the descriptor.
+    /// Dropped before `inner`, which owns the descriptor.
     fd: ManuallyDrop<AsyncFd<Fd>>,
     inner: ManuallyDrop<T>,
 }
@@ -56,11 +62,15 @@ impl AsRawFd for Fd {
 }
 
 impl<T: FixedDescriptor> Registered<T> {
+    /// Registers a value with the current runtime.
+    ///
+    /// # Errors
+    /// The errors of [`FixedDescriptor::fix_descriptor`] and of registering.
     pub(super) fn new(inner: T, interest: Interest) -> io::Result<Self> {
         inner.fix_descriptor()?;
         let fd = Fd(inner.as_raw_fd());
-        // SAFETY: those that implement `FixedDescriptor` own their descriptor, which neither closes nor
-        // changes while they are there, and `inner` goes behind it.
+        // SAFETY: a `FixedDescriptor` owns its descriptor, which is neither closed nor replaced
+        // before the value is dropped, and `inner` is dropped after the registration.
         let fd = unsafe { AsyncFd::register_with_interest(fd, interest) };
         Ok(Self {
             process: Process::current(),
@@ -73,22 +83,23 @@ impl<T: FixedDescriptor> Registered<T> {
         &self.inner
     }
 
-    /// The value without its runtime; in a child, too.
+    /// Deregisters the value and returns it. In a child of the process it stays registered.
     pub(super) fn into_inner(self) -> T {
         let mut this = ManuallyDrop::new(self);
-        this.leave_runtime();
-        // SAFETY: `this` is not dropped, nor used again.
+        this.deregister();
+        // SAFETY: `this` is neither dropped nor used again.
         unsafe { ManuallyDrop::take(&mut this.inner) }
     }
 
-    fn leave_runtime(&mut self) {
+    /// Deregisters the descriptor, unless this is a child of the process. Called once.
+    fn deregister(&mut self) {
         if self.process.is_current() {
-            // SAFETY: this is called once, by what ends the value.
+            // SAFETY: only `into_inner` and `drop` call this, one of them once.
             unsafe { ManuallyDrop::drop(&mut self.fd) };
         }
     }
 
-    /// The descriptor at the runtime.
+    /// The registration with the runtime.
     ///
     /// # Errors
     /// [`io::ErrorKind::Unsupported`] in a child.
@@ -97,25 +108,26 @@ impl<T: FixedDescriptor> Registered<T> {
         Ok(&self.fd)
     }
 
-    /// Waits until reading would not.
+    /// Waits until the descriptor is readable. [`Ready::clear`] discards the readiness again.
     pub(super) async fn readable(&self) -> io::Result<Ready<'_>> {
         self.runtime()?.readable().await.map(Ready)
     }
 
-    /// Takes the readiness for reading, or has the task woken by the next: what made the
-    /// descriptor readable before is to be read afterwards.
+    /// Discards the readiness for reading if there is one, else registers the task for the next
+    /// one. The caller reads afterwards whatever made the descriptor readable.
     pub(super) fn poll_readable_once(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let ready = self.runtime()?.poll_read_ready(context);
         ready.map_ok(|mut ready| ready.clear_ready())
     }
 
-    /// Waits until it is ready; it stays so.
+    /// Waits until the descriptor is ready, and leaves the readiness in place.
     pub(super) async fn ready(&self, interest: Interest) -> io::Result<()> {
         self.runtime()?.ready(interest).await?.retain_ready();
         Ok(())
     }
 
-    /// Has the task woken when it is ready; it stays so.
+    /// Registers the task until the descriptor is ready for `interest`, and leaves the readiness
+    /// in place.
     pub(super) fn poll_ready(
         &self,
         context: &mut Context<'_>,
@@ -131,7 +143,8 @@ impl<T: FixedDescriptor> Registered<T> {
         Poll::Ready(Ok(()))
     }
 
-    /// Tries until it would not wait any more.
+    /// Repeats `attempt` whenever the descriptor is ready, until it returns anything but
+    /// [`io::ErrorKind::WouldBlock`].
     pub(super) async fn async_io<R>(
         &self,
         interest: Interest,
@@ -141,7 +154,10 @@ impl<T: FixedDescriptor> Registered<T> {
         self.runtime()?.async_io(interest, |_| attempt(inner)).await
     }
 
-    /// Tries if it is known that it would not wait.
+    /// Calls `attempt` once if the descriptor is known to be ready.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] if it is not ready; else the error of `attempt`.
     pub(super) fn try_io<R>(
         &self,
         interest: Interest,
@@ -150,7 +166,8 @@ impl<T: FixedDescriptor> Registered<T> {
         self.runtime()?.try_io(interest, |_| attempt(&self.inner))
     }
 
-    /// Reads, or has the task woken.
+    /// Repeats `attempt` while the descriptor is readable, until it returns anything but
+    /// [`io::ErrorKind::WouldBlock`]. Else registers the task for the next readiness.
     pub(super) fn poll_read<R>(
         &self,
         context: &mut Context<'_>,
@@ -164,7 +181,8 @@ impl<T: FixedDescriptor> Registered<T> {
         }
     }
 
-    /// Writes, or has the task woken.
+    /// Repeats `attempt` while the descriptor is writable, until it returns anything but
+    /// [`io::ErrorKind::WouldBlock`]. Else registers the task for the next readiness.
     pub(super) fn poll_write<R>(
         &self,
         context: &mut Context<'_>,
@@ -179,11 +197,11 @@ impl<T: FixedDescriptor> Registered<T> {
     }
 }
 
-/// A readiness that was waited for.
+/// Readiness for reading, returned by [`Registered::readable`].
 pub(super) struct Ready<'a>(AsyncFdReadyGuard<'a, Fd>);
 
 impl Ready<'_> {
-    /// What comes from here on is waited for again.
+    /// Discards the readiness: the next wait ends when the descriptor becomes readable anew.
     pub(super) fn clear(mut self) {
         self.0.clear_ready();
     }
@@ -191,8 +209,8 @@ impl Ready<'_> {
 
 impl<T: FixedDescriptor> Drop for Registered<T> {
     fn drop(&mut self) {
-        self.leave_runtime();
-        // SAFETY: neither it nor `self` is used again.
+        self.deregister();
+        // SAFETY: neither `inner` nor `self` is used again.
         unsafe { ManuallyDrop::drop(&mut self.inner) };
     }
 }

@@ -1,4 +1,5 @@
-//! [`IsmDevice`] of a PCI function, by which the engine's adapter drives it.
+//! [`IsmDevice`] for [`Device`], the driver of an ISM PCI function. The protocol engine's adapter
+//! calls the device by that trait alone.
 
 use super::access::{DeviceMemory, PciAccess};
 use super::command::{Command, gid, refusal};
@@ -26,7 +27,7 @@ impl<A: PciAccess> IsmDevice for Device<A> {
         Command::QueryReach { peer, vlan }
             .run(&mut self.function)
             .map_err(|error| refusal(error, IsmError::Unreachable))?;
-        // A DMB has to be zero when the function gets it: new memory each time.
+        // A DMB has to be zeroed when the function gets it, so each one is new memory.
         let memory = DeviceMemory::new(len)?;
         let at = map(&mut self.function, &memory)?;
         let own = OwnDmb {
@@ -65,12 +66,12 @@ impl<A: PciAccess> IsmDevice for Device<A> {
     fn unregister_dmb(&mut self, dmb: Dmb) -> Result<(), IsmError> {
         let key = dmb.0;
         let own = self.dmbs.remove(key).ok_or(IsmError::Stale)?;
-        // The function writes there no more after this command. If it fails, the memory is unmapped
-        // all the same.
+        // After this command the function no longer writes to the memory. The memory is unmapped
+        // even if the command fails.
         let withdrawn = Command::UnregisterDmb { token: own.token.0 }.run(&mut self.function);
         let unmapped = self.function.unmap(&own.memory, own.at);
         if withdrawn.is_err() && unmapped.is_err() {
-            // The function may still write there: the memory must outlive it.
+            // The function may still write to the memory, so it is never freed.
             core::mem::forget(own);
         }
         self.summary.clear(PLACES.start + dmb.index())?;
@@ -92,12 +93,12 @@ impl<A: PciAccess> IsmDevice for Device<A> {
         Command::QueryReach { peer, vlan: None }
             .run(&mut self.function)
             .map_err(|error| refusal(error, IsmError::Unreachable))?;
-        // The low bits of a move's address are the element, the signal and the offset.
+        // The low 32 bits of a move's address are the element, the signal and the offset, so the
+        // token has none of them set.
         if token.0 & u64::from(u32::MAX) != 0 || token.0 == 0 {
             return Err(IsmError::Token);
         }
-        // The function has no command for attaching. The first move shows whether the token is
-        // right.
+        // The function has no command for attaching. A wrong token makes the first move fail.
         let to = Attached {
             peer,
             token: token.0,
@@ -117,12 +118,12 @@ impl<A: PciAccess> IsmDevice for Device<A> {
     }
 
     fn query_reach(&mut self, peer: Gid128, vlan: Option<VlanId>) -> bool {
-        let reach = |peer| {
+        let is_reachable = |peer| {
             Command::QueryReach { peer, vlan }
                 .run(&mut self.function)
                 .is_ok()
         };
-        gid(peer).is_ok_and(reach)
+        gid(peer).is_ok_and(is_reachable)
     }
 
     fn add_vlan(&mut self, vlan: VlanId) -> Result<(), IsmError> {
@@ -193,7 +194,8 @@ impl<A: PciAccess> IsmDevice for Device<A> {
     }
 
     fn poll(&mut self) -> Option<IsmReport> {
-        // Both fail only for words outside the summary page, which they do not read.
+        // `next_signal` and `queue_events` fail only for words outside the summary page, and read
+        // none of these.
         let mut signal = self.next_signal().unwrap_or_default();
         if signal.is_none() && self.reports.is_empty() {
             let _ = self.queue_events();
@@ -203,9 +205,10 @@ impl<A: PciAccess> IsmDevice for Device<A> {
         if let IsmReport::Event(event) = report
             && event.kind == EventKind::Gid
         {
-            // Signals of the peer were reported before this event. Writing to it fails from here on.
-            let of = |at: &mut Attached| at.gone |= at.peer == event.token;
-            self.attached.for_each(of);
+            // The event says that the peer's GID has gone. Its signals were reported before the
+            // event; from now on moves to its DMBs fail.
+            let mark_gone = |remote: &mut Attached| remote.gone |= remote.peer == event.token;
+            self.attached.for_each(mark_gone);
         }
         Some(report)
     }

@@ -1,4 +1,10 @@
-//! A channel between two devices: a socket for what is rare, doorbells for what is not.
+//! A channel to one peer device in another process: a Unix socket for DMBs offered and withdrawn,
+//! events and wakes, and doorbells in shared memory for signals of CDC messages. The wire format
+//! of the socket is in [`super::message`], the rules are SHM-020 to SHM-028 and SHM-070 to
+//! SHM-072 of `docs/shared-memory.md`.
+//!
+//! The [`super::device`] owns its channels and is the only caller, besides the pairing that makes
+//! them. Nothing here blocks but [`Begun::finish`].
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -26,7 +32,10 @@ pub(super) struct Begun {
 }
 
 impl Begun {
-    /// Sends the first message: the GID of this end, and its doorbells.
+    /// Creates this side's doorbells, and sends them in the first message, with this side's GID.
+    ///
+    /// # Errors
+    /// The errors of creating the memory and of sending.
     pub(super) fn begin(socket: Socket, gid: Gid128) -> io::Result<Self> {
         let (ours, fd) = DoorbellPage::create()?;
         socket.set_window()?;
@@ -34,7 +43,10 @@ impl Begun {
         Ok(Self { socket, ours })
     }
 
-    /// Takes the peer's first message.
+    /// Receives the peer's first message if it has arrived; does not wait.
+    ///
+    /// # Errors
+    /// [`NotMade`] returns this side's half of the channel, or the socket.
     pub(super) fn poll(self) -> Result<Channel, NotMade> {
         match self.socket.receive() {
             Received::Message(Message::Hello { gid }, Some(fd)) => self
@@ -48,6 +60,9 @@ impl Begun {
     }
 
     /// Waits for the peer's first message, at most until `deadline`.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidData`] if the peer sent anything else; else the error of receiving.
     pub(super) fn finish(self, deadline: Instant) -> io::Result<Channel> {
         match self.socket.receive_by(deadline)? {
             (Message::Hello { gid }, Some(fd)) => {
@@ -57,6 +72,7 @@ impl Begun {
         }
     }
 
+    /// Maps the peer's doorbells.
     fn complete(self, gid: Gid128, fd: &OwnedFd) -> Result<Channel, (io::Error, Socket)> {
         let uid = match crate::sys::peer_uid(&self.socket) {
             Ok(uid) => uid,
@@ -97,11 +113,11 @@ impl Begun {
     }
 }
 
-/// Why there is no channel after all.
+/// Why [`Begun::poll`] returned no channel.
 pub(super) enum NotMade {
-    /// The peer's first message is still to come.
+    /// The peer's first message has not arrived yet.
     Yet(Begun),
-    /// The peer has sent something else, or nothing, over this socket.
+    /// The peer broke the rules of the channel or has gone.
     Never(Socket),
 }
 
@@ -122,32 +138,35 @@ impl AsFd for Begun {
 pub(super) struct Channel {
     pub(super) socket: Socket,
     pub(super) peer: Gid128,
-    /// The user the peer belonged to when the channel was made.
+    /// User ID of the peer's process when the channel was made.
     pub(super) uid: u32,
     ours: DoorbellPage,
     theirs: Arc<DoorbellPage>,
-    /// A thread waits at the peer's futex word, and not at the socket.
+    /// Whether a thread of this side waits at the peer's futex word when this side is parked,
+    /// instead of at the socket.
     pub(super) at_futex_word: bool,
     listener: Listener,
     /// Further pages of this side's doorbells.
     our_pages: PagesOf,
     /// Further pages of the peer's doorbells.
     their_pages: PagesOf,
-    /// The own DMBs for the peer, by the slots at which the peer rings for them.
+    /// This side's DMBs for the peer, by the slots at which the peer rings for them.
     dmbs: Slots<Key>,
-    /// Attachments of DMBs that the peer offered over this channel.
+    /// Number of present attachments of DMBs that the peer offered over this channel.
     pub(super) attached: u32,
-    /// Most of those at a time.
+    /// Highest value that `attached` has had.
     most_attached: u32,
-    /// The slots of the DMBs that were ever attached over this channel lie below this.
+    /// One more than the highest slot of a DMB of the peer that was ever attached.
     rung_below: u32,
-    /// Whether the own side has rung where it had no page.
+    /// Whether this side has rung at a slot for which it had no page.
     rung_without_page: bool,
+    /// Makes the next page of the peer count as lost.
     #[cfg(test)]
     lose_page: bool,
     waker: Waker,
+    /// Messages that wait for room in the socket.
     pub(super) outbox: Outbox,
-    /// The device's poller reports room in the socket.
+    /// Whether the device's epoll waits for room in the socket.
     pub(super) awaits_room: bool,
     pub(super) offers: Offers,
     pub(super) kept: Kept,
@@ -156,24 +175,24 @@ pub(super) struct Channel {
     pub(super) ended: Option<u32>,
 }
 
-/// What a channel brought.
+/// Result of [`Channel::receive`].
 pub(super) enum Arrival {
-    /// A DMB of the peer's, not mapped yet.
+    /// The peer offers a DMB, which is not mapped yet.
     Offer {
         token: DmbToken,
         len: u32,
         ring: Ring,
         fd: OwnedFd,
     },
+    /// The peer withdrew a DMB.
     Withdrawn(DmbToken),
-    Event {
-        code: u32,
-        info: u64,
-    },
-    /// A message that concerns the channel alone.
+    /// The peer signalled an event.
+    Event { code: u32, info: u64 },
+    /// A message was processed that the device need not know of.
     Inner,
     /// The peer rang while this side was parked.
     Wake,
+    /// No message has arrived.
     Nothing,
     /// The peer has gone.
     End,
@@ -182,12 +201,12 @@ pub(super) enum Arrival {
 }
 
 impl Channel {
-    /// DMBs of this side for the peer.
+    /// Number of this side's DMBs for the peer.
     pub(super) fn dmbs(&self) -> usize {
         self.dmbs.len()
     }
 
-    /// Takes a slot for a DMB for the peer, if there is one.
+    /// Assigns a free slot to one of this side's DMBs for the peer; `None` if all are used.
     pub(super) fn take_slot(&mut self, dmb: Key) -> Option<Key> {
         self.dmbs.insert_with(|_| dmb)
     }
@@ -206,21 +225,21 @@ impl Channel {
         self.outbox.flush(&self.socket);
     }
 
-    /// Takes the slot of a DMB back that the peer did not get, or that was withdrawn.
+    /// Frees the slot of a DMB that was not sent to the peer, or was withdrawn.
     pub(super) fn free_slot(&mut self, slot: Key) {
         self.dmbs.remove(slot);
     }
 
-    /// Counts an attachment of the peer's DMB at a slot.
+    /// Counts an attachment of a DMB of the peer, at whose slot this side rings.
     pub(super) fn attach(&mut self, ring: Ring) {
         self.attached += 1;
         self.most_attached = self.most_attached.max(self.attached);
         self.rung_below = self.rung_below.max(ring.slot.saturating_add(1));
     }
 
-    /// Whether a further page of this side's doorbells is to be made: the next one, once the
-    /// one before it was sent. The peer chooses the slots: no page is made for many more of
-    /// them than there were attachments.
+    /// Whether this side should make its next page of doorbells: attached DMBs have slots there,
+    /// the page before was sent, and the outbox has room. Pages are limited to twice as many slots
+    /// as there were attachments at a time, since the peer chooses the slots.
     pub(super) fn wants_page(&self) -> bool {
         let slots = self.rung_below.min(self.most_attached.saturating_mul(2));
         self.our_pages.len() < pages_for(slots)
@@ -228,9 +247,8 @@ impl Channel {
             && self.outbox.check_room(Instant::now()).is_ok()
     }
 
-    /// Makes a further page of this side's doorbells and sends it; whether it was sent at once.
-    ///
-    /// Without it, rings at its slots take the peer more work.
+    /// Makes the next page of this side's doorbells and sends it. Returns whether it was sent at
+    /// once. Without the page, rings at its slots still arrive, but cost the peer more work.
     //= SHM-070
     pub(super) fn add_page(&mut self) -> bool {
         let at = self.our_pages.len() as u32;
@@ -243,17 +261,18 @@ impl Channel {
         self.our_pages.len() > at as usize && !self.outbox.has_page()
     }
 
-    /// Gives the last page of this side's doorbells up if it could not be sent.
+    /// Removes the last page of this side's doorbells if it could not be sent.
     pub(super) fn drop_lost_page(&mut self) {
         if self.outbox.take_lost_page() {
             self.our_pages.take_back();
-            // What rang there is lost with it.
+            // The leaves of the rings in the page are lost with it.
             self.rung_without_page = true;
         }
     }
 
-    /// Takes a further page of the peer's doorbells, or notes that it got lost here; whether the
-    /// peer may send it: it is the next one, and the peer got a DMB with a slot in it.
+    /// Maps a further page of the peer's doorbells. If this process cannot map it, the page counts
+    /// as lost. Returns `false` if the peer may not send the page or its file breaks the rules: the
+    /// number must be the next one, and the peer must have been offered a DMB with a slot in it.
     //= SHM-072
     fn take_page(&mut self, (at, rung): (u32, bool), fd: Option<&OwnedFd>) -> bool {
         #[cfg(test)]
@@ -263,16 +282,17 @@ impl Channel {
         if usize::try_from(at) != Ok(count) || count >= pages_for(slots) {
             return false;
         }
-        let is_taken = self.their_pages.open(fd).is_ok();
+        let is_valid = self.their_pages.open(fd).is_ok();
         if rung {
             self.listener
                 .add_rung_page(self.theirs.bells(), count, slots);
         }
-        is_taken
+        is_valid
     }
 
-    /// Maps the file for this side's messages of handshakes; whether the peer may send it: it is
-    /// of the kind that [`SharedRegion::open`] maps, and the first.
+    /// Maps the peer's file for this side's CLC messages. Returns `false` if the peer may not send
+    /// it: it must be the first, of a kind that [`SharedRegion::open`] maps, and the peer must be of
+    /// this process's user.
     //= SHM-065
     fn take_handshakes(&mut self, ring: Ring, fd: &OwnedFd) -> bool {
         if !is_own_user(self.uid) || ring.slot >= SLOTS {
@@ -280,15 +300,16 @@ impl Channel {
         }
         match SharedRegion::open(fd, handshakes::LENGTH) {
             Ok(region) => self.handshakes.take_theirs(region, ring),
-            // A want of memory here is no fault of the peer's.
+            // A lack of memory at this side is not an error of the peer.
             Err(IsmError::System { .. }) => true,
             Err(_) => false,
         }
     }
 
-    /// Announces to the peer that a DMB is no more; never refused.
+    /// Announces to the peer that a DMB is withdrawn. Waits in the outbox, without a limit, while
+    /// the socket has no room.
     pub(super) fn withdraw(&mut self, dmb: Key, token: DmbToken) {
-        // There are no more of these than DMBs: they need no bound of their own.
+        // The number of DMBs bounds that of withdrawals.
         if !self.outbox.cancel(dmb) {
             self.outbox.push(Message::Withdraw { token }, None);
             self.outbox.flush(&self.socket);
@@ -298,7 +319,7 @@ impl Channel {
     /// Sends the peer an event.
     ///
     /// # Errors
-    /// See [`Outbox::check_room`]; nothing is sent then.
+    /// The errors of [`Outbox::check_room`]; nothing is sent then.
     pub(super) fn event(&mut self, code: u32, info: u64) -> Result<(), IsmError> {
         self.outbox.check_room(Instant::now())?;
         self.outbox.push(Message::Event { code, info }, None);
@@ -306,13 +327,15 @@ impl Channel {
         Ok(())
     }
 
-    /// Takes one message from the peer. Behind its end there is none.
+    /// Receives one message of the peer; does not wait. Once the end was seen, returns
+    /// [`Arrival::End`].
     pub(super) fn receive(&mut self) -> Arrival {
         if self.ended.is_some() {
             return Arrival::End;
         }
         match self.socket.receive() {
-            // A peer that takes no messages has gone, once all that it sent is read.
+            // A peer that receives no messages any more counts as gone once all that it sent is
+            // read.
             Received::Nothing if self.outbox.is_broken() => Arrival::End,
             Received::Nothing => Arrival::Nothing,
             Received::End => Arrival::End,
@@ -342,10 +365,10 @@ impl Channel {
             {
                 Arrival::Inner
             }
-            // Connections are not announced then.
+            // A message is stripped if this process has no descriptor left, which is not an error
+            // of the peer. Without the file connections are not announced to this peer.
             Received::Stripped(Message::Handshakes { .. }) => Arrival::Inner,
-            // This process has no descriptor left: no fault of the peer's. The token stays
-            // unknown here.
+            // The token stays unknown here.
             Received::Stripped(Message::Offer { .. }) => Arrival::Inner,
             Received::Message(Message::Page { at, rung }, Some(fd))
                 if self.take_page((at, rung), Some(&fd)) =>
@@ -359,7 +382,8 @@ impl Channel {
         }
     }
 
-    /// GID and user of the peer: a process of another user may claim the GID alone.
+    /// GID and user of the peer. The GID alone does not identify it: a process of another user may
+    /// claim it.
     pub(super) fn owner(&self) -> Peer {
         Peer {
             gid: self.peer,
@@ -397,24 +421,25 @@ impl Channel {
         self.ours.bells().restore_rings();
     }
 
+    /// Wakes the peer where it is parked; never waits.
     #[cold]
     //= SHM-027
     fn wake(&self, target: ParkTarget) {
         match target {
-            // No room means that messages wait there to be read: they wake it as well.
-            // Any other failure shows when the channel is next read.
+            // A full socket holds messages that wake the peer as well. Any other error shows when
+            // the channel is next read.
             ParkTarget::Socket => drop(self.socket.send(Message::Wake, None)),
             ParkTarget::FutexWord => super::futex_words::wake(self.ours.bells()),
         }
     }
 
-    /// The peer's doorbells, for threads that wait at their futex word.
+    /// The first page of the peer's doorbells, which has the futex word to wait at.
     pub(super) fn theirs(&self) -> &Arc<DoorbellPage> {
         &self.theirs
     }
 
-    /// Whether the peer rang where its page of doorbells is still to be read from the socket:
-    /// without it, more DMBs than rang would be reported.
+    /// Whether the peer rang in a page of doorbells that this side has not received yet. The
+    /// caller reads the socket first, as otherwise more DMBs than rang would be reported.
     #[inline]
     pub(super) fn awaits_page(&self) -> bool {
         let slots = self.dmbs.used();
@@ -422,7 +447,7 @@ impl Channel {
         slots > FIRST_PAGE && self.listener.lacks_page(bells, pages, slots)
     }
 
-    /// The next ring of the peer's.
+    /// The next ring of the peer that this side has not processed.
     #[inline]
     pub(super) fn next_ring(&mut self) -> Option<Ring> {
         let slots = self.dmbs.used();
@@ -430,7 +455,7 @@ impl Channel {
             .next(self.theirs.bells(), &self.their_pages, slots)
     }
 
-    /// The DMB that a ring is for, if there is one.
+    /// The DMB that a ring is for; `None` if its slot is free or has a later generation.
     //= SHM-025
     #[inline]
     pub(super) fn rung(&self, ring: Ring) -> Option<Key> {
@@ -438,20 +463,21 @@ impl Channel {
         ring.is_for(generation).then_some(*dmb)
     }
 
-    /// Further pages of doorbells that this side has made, and that it has taken.
+    /// Number of further pages of doorbells that this side has made, and of those that it has
+    /// received.
     #[cfg(test)]
     pub(super) fn pages(&self) -> [usize; 2] {
         [self.our_pages.len(), self.their_pages.len()]
     }
 
-    /// The next page of the peer's gets lost at this side.
+    /// Makes the next page of the peer count as lost at this side.
     #[cfg(test)]
     pub(super) fn lose_next_page(&mut self) {
         self.lose_page = true;
     }
 
-    /// Most rings that can have been made before a call and that [`Self::next_ring`] may not
-    /// have returned yet.
+    /// Upper bound of the rings that were made before this call and that [`Self::next_ring`] has
+    /// not returned yet.
     pub(super) fn most_rings(&self) -> u32 {
         self.dmbs.used().saturating_mul(3).saturating_add(4)
     }

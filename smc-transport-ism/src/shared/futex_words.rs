@@ -1,9 +1,13 @@
-//! Waiting at futex words, which takes one system call, and one to be woken: for a thread that
-//! waits in a device's place while another thread polls its descriptor.
+//! Futex words at which a thread waits for rings of a device's peers.
 //!
-//! Each peer counts the wakes of its doorbells in a word of its own page, which is mapped here
-//! for reading only. A thread waits while these have the values that they had before the
-//! device was parked; a [`WakeHandle`] of its own process wakes it, too.
+//! A thread of the application can wait for all peers at once in one system call
+//! (`futex_waitv`), while another thread polls the device's descriptor for everything that is not
+//! a ring. A peer wakes the thread with one system call, too.
+//!
+//! Each peer counts its wakes in a word of its own doorbell page, which this process maps
+//! read-only. [`Device::futex_words`] notes the counts before the device is parked, and
+//! [`FutexWords::wait`] waits while they are unchanged. A [`WakeHandle`] ends the wait from within
+//! this process.
 
 use std::io;
 use std::sync::Arc;
@@ -20,10 +24,12 @@ use crate::descriptors;
 use crate::doorbell::Doorbells;
 use crate::memory::DoorbellPage;
 
-/// Most words at which one thread can wait, less one for the [`WakeHandle`].
-const MOST: usize = 127;
+/// Most peers that one thread can wait for: `futex_waitv` takes 128 words, and one is the
+/// [`WakeHandle`]'s.
+const MAX_PEERS: usize = 127;
 
-/// Wakes threads of this process that wait at it, alone or beside [`FutexWords`].
+/// A counter that wakes threads of this process, which wait for it alone ([`Self::wait`]) or
+/// together with peers ([`FutexWords::wait`]).
 #[derive(Debug, Default)]
 pub struct WakeHandle(AtomicU32);
 
@@ -40,15 +46,15 @@ impl WakeHandle {
         self.0.load(Ordering::Acquire)
     }
 
-    /// Counts one more wake, and wakes all threads that wait.
+    /// Adds 1 to the count, and wakes all threads that wait.
     pub fn wake(&self) {
         self.0.fetch_add(1, Ordering::Release);
-        // It fails only for what is no futex.
+        // FUTEX_WAKE fails only for an address that is no futex.
         let _ = futex::wake(&self.0, futex::Flags::PRIVATE, u32::MAX >> 1);
     }
 
-    /// Waits until [`Self::count`] is no longer `seen`, or the time is over; sometimes for less.
-    /// Returns whether a signal ended the wait.
+    /// Waits until [`Self::count`] differs from `seen`, or `timeout` has passed; `None` waits
+    /// without a limit. May return early. Returns whether a signal ended the wait.
     pub fn wait(&self, seen: u32, timeout: Option<Duration>) -> bool {
         let time = timeout.map(timespec);
         let flags = futex::Flags::PRIVATE;
@@ -57,7 +63,7 @@ impl WakeHandle {
     }
 }
 
-/// The futex words of all peers, with the values that they had when
+/// The futex words of all peers of a device, each with the count that it had when
 /// [`Device::futex_words`] was called.
 #[derive(Debug)]
 pub struct FutexWords {
@@ -65,11 +71,12 @@ pub struct FutexWords {
 }
 
 impl FutexWords {
-    /// Waits until a peer has rung and counted a wake, or the count of `handle` is no longer
-    /// `seen`, or the time is over; sometimes for less. Returns whether a signal ended the wait.
+    /// Waits until a peer has rung and counted a wake, or the count of `handle` differs from
+    /// `seen`, or `timeout` has passed; `None` waits without a limit. May return early. Returns
+    /// whether a signal ended the wait.
     ///
     /// # Errors
-    /// The operating system's: Linux before 5.16 has no such wait.
+    /// The error of `futex_waitv`, which Linux before 5.16 does not have.
     //= SHM-032
     pub fn wait(
         &self,
@@ -94,6 +101,7 @@ impl FutexWords {
     }
 }
 
+/// One entry of a `futex_waitv` call: wait while `word` has this value.
 fn wait(value: u32, word: *mut u32, flags: WaitFlags) -> Wait {
     let mut wait = Wait::new();
     wait.val = value.into();
@@ -102,6 +110,7 @@ fn wait(value: u32, word: *mut u32, flags: WaitFlags) -> Wait {
     wait
 }
 
+/// The point in time at which `time` has passed since `now`.
 fn after(now: Timespec, time: Duration) -> Timespec {
     const SECOND: i64 = 1_000_000_000;
     let time = timespec(time);
@@ -115,21 +124,23 @@ fn after(now: Timespec, time: Duration) -> Timespec {
     }
 }
 
-/// Counts a wake in this side's own doorbells, and wakes the threads that wait at that word.
+/// Adds 1 to the count of wakes in this side's own doorbells, and wakes the threads of the peer
+/// that wait at that word.
 pub(super) fn wake(bells: &Doorbells) {
     bells.count_wake();
-    // It fails only for what is no futex.
+    // FUTEX_WAKE fails only for an address that is no futex.
     let _ = futex::wake(bells.wakes(), futex::Flags::empty(), u32::MAX >> 1);
 }
 
 impl Device {
-    /// Makes [`Device::park`] ask peers to wake threads at their futex words, which are
-    /// returned, until [`Device::release_futex_words`]. `None` if there are more than 127 peers.
+    /// The futex words of all present peers. From now on [`Device::park`] asks these peers to
+    /// wake a thread at their words, until [`Device::release_futex_words`]. `None`, without any
+    /// effect, if the device has more than 127 peers.
     ///
-    /// Peers that come later, and everything that is not a ring, are reported by the descriptor
-    /// only: a thread has to poll it, and call [`Device::note_readable`].
+    /// Peers that join later, and everything that is not a ring, are reported by the device's
+    /// descriptor only: a thread has to poll that, and call [`Device::note_readable`].
     pub fn futex_words(&mut self) -> Option<FutexWords> {
-        if self.channels.iter().count() > MOST {
+        if self.channels.iter().count() > MAX_PEERS {
             return None;
         }
         self.unpark();
@@ -137,14 +148,15 @@ impl Device {
         self.channels.for_each(|channel| {
             channel.at_futex_word = true;
             let theirs = channel.theirs();
-            // With the order of its ring before its wake, as in the model.
+            // Acquire: the peer writes the ring before it counts the wake.
             let seen = theirs.bells().wakes().load(Ordering::Acquire);
             peers.push((theirs.clone(), seen));
         });
         Some(FutexWords { peers })
     }
 
-    /// Makes peers wake the thread that polls the descriptor: none waits at futex words any more.
+    /// Makes peers wake the thread that polls the descriptor again. No thread may wait at futex
+    /// words any more.
     pub fn release_futex_words(&mut self) {
         self.unpark();
         self.channels

@@ -1,35 +1,37 @@
-//! What comes back from a device.
+//! What an RDMA device reports: completions of work requests, asynchronous events, and errors of
+//! calls. Every implementation of the device trait in [`super`] returns these types.
 
 use std::fmt;
 use std::io;
 
 use smc_proto::completion::LinkFailure;
 
-/// The end of a work request.
+/// Completion of a work request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct WorkCompletion {
-    /// Number of the request.
+    /// Number that the caller gave the request (`wr_id`).
     pub number: u64,
-    /// How it ended.
+    /// Outcome of the request.
     pub status: Status,
-    /// Bytes received.
+    /// Bytes received; of no meaning for requests other than receives.
     pub length: u32,
 }
 
-/// How a work request ended.
+/// Outcome of a work request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Status {
-    /// Well.
+    /// The request succeeded.
     #[default]
     Success,
-    /// Not begun: the queue pair was broken already.
+    /// The request was flushed without being executed, since the queue pair is in the error
+    /// state.
     Flushed,
-    /// Badly, and this broke the queue pair.
+    /// The request failed, which moved the queue pair to the error state.
     Failed(LinkFailure),
 }
 
 impl Status {
-    /// From the number in `enum ibv_wc_status`.
+    /// Converts a number of `enum ibv_wc_status`.
     #[must_use]
     pub const fn of(code: u32) -> Self {
         match code {
@@ -44,40 +46,40 @@ impl Status {
     }
 }
 
-/// Something that happened to a device.
+/// Asynchronous event of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DeviceEvent {
-    /// The port lost its carrier.
+    /// The port lost its link.
     PortDown {
         /// The port, from 1.
         port: u8,
     },
-    /// The port has its carrier.
+    /// The port has a link.
     PortUp {
         /// The port, from 1.
         port: u8,
     },
-    /// GIDs of the port, or other things peers know it by, changed.
+    /// The GIDs, LID or P_Keys of the port changed.
     PortChanged {
         /// The port, from 1.
         port: u8,
     },
-    /// A queue pair broke.
+    /// A queue pair, or its completion queue, entered the error state.
     QueuePairBroken {
-        /// Its token.
+        /// Token of the queue pair.
         token: u32,
     },
-    /// The device is gone.
+    /// The device was removed.
     Removed,
 }
 
 impl DeviceEvent {
-    /// From the number in `enum ibv_event_type`, with the port or the token of the queue
-    /// pair it names; `None` for what needs no reaction.
+    /// Converts a number of `enum ibv_event_type`, with the port or the token of the queue pair
+    /// that the event names. `None` for events that need no reaction.
     #[must_use]
     pub const fn of(code: u32, port: u8, token: u32) -> Option<Self> {
         Some(match code {
-            // A completion queue is one queue pair's.
+            // 0 is an error of a completion queue, each of which serves one queue pair.
             0..=3 => Self::QueuePairBroken { token },
             8 => Self::Removed,
             9 => Self::PortUp { port },
@@ -88,7 +90,7 @@ impl DeviceEvent {
     }
 }
 
-/// Why a device did not do what it was asked to.
+/// A failed call of a device: the operation, and the error of the operating system.
 #[derive(Debug)]
 pub struct RnicError {
     what: &'static str,
@@ -96,20 +98,20 @@ pub struct RnicError {
 }
 
 impl RnicError {
-    /// What was asked, and the answer of the system.
+    /// An error of the operation `what`, as messages name it.
     #[must_use]
     pub const fn new(what: &'static str, cause: io::Error) -> Self {
         Self { what, cause }
     }
 
-    /// Whether the process may not lock as much memory (`RLIMIT_MEMLOCK`), or the system
-    /// has none left.
+    /// Whether the cause is `ENOMEM`: the limit of locked memory (`RLIMIT_MEMLOCK`) is reached,
+    /// or the system has no memory left.
     #[must_use]
     pub fn is_memory_limit(&self) -> bool {
         self.cause.raw_os_error() == Some(libc::ENOMEM)
     }
 
-    /// The answer of the system.
+    /// The error of the operating system.
     #[must_use]
     pub fn cause(&self) -> &io::Error {
         &self.cause
@@ -132,12 +134,12 @@ impl std::error::Error for RnicError {
     }
 }
 
-/// Work requests that a device did not take.
+/// Error of posting several work requests, of which the device accepted only the first ones.
 #[derive(Debug)]
 pub struct PostError {
-    /// How many of them it took, the first ones.
+    /// Number of requests that the device accepted, from the first one.
     pub posted: usize,
-    /// Why not the others.
+    /// Why the next request was refused.
     pub error: RnicError,
 }
 
