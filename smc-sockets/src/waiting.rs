@@ -1,8 +1,9 @@
-//! How a thread waits for a connection: it polls for a while, as long as that has paid lately,
-//! then waits in the kernel.
+//! Blocking calls: how a thread of the program waits until a connection is readable or writable.
+//! It polls the device within an adaptive time budget, then sleeps in the kernel.
 //!
-//! The first thread that waits does so at the peers' futex words and is woken by them; it notifies
-//! the others, which wait at those of their connections.
+//! One sleeping thread is the leader: it sleeps at the peers' futex words, which peers wake, and
+//! notifies the other threads when it has polled the device. The others sleep at the wake handles
+//! of their connections. Used by the blocking calls of streams and by the tokio types.
 
 use std::io;
 use std::sync::Arc;
@@ -20,10 +21,10 @@ mod polling;
 
 use self::polling::Polling;
 
-/// Polls of the device between two readings of the clock.
+/// Number of polls of the device between two readings of the clock.
 pub(crate) const POLLS_PER_CLOCK: usize = 16;
 
-/// What a thread waits for.
+/// Whether a thread waits to read or to write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Direction {
     Read,
@@ -34,9 +35,16 @@ impl Direction {
     pub(crate) const BOTH: [Self; 2] = [Self::Read, Self::Write];
 }
 
-/// Tries until it succeeds or fails, waiting in between if the stream does that.
+/// Repeats `attempt`, which returns `None` while it would block, until it returns a result. Sleeps
+/// in between, unless the stream is nonblocking.
 ///
-/// `since` is when the caller began to wait, if it has already, and is set if not.
+/// `since` is the time at which the caller began to wait; set here if it is `None`. The stream's
+/// timeout counts from it.
+///
+/// # Errors
+/// The error of `attempt`; [`io::ErrorKind::WouldBlock`] if the stream is nonblocking or the timeout
+/// has passed; [`io::ErrorKind::Interrupted`] if a signal ended the sleep of an interruptible
+/// stream.
 #[inline]
 pub(crate) fn until_done<T>(
     shard: &Arc<Shard>,
@@ -49,8 +57,11 @@ pub(crate) fn until_done<T>(
     until_done_by(shard, socket, direction, nonblocking, since, attempt)
 }
 
-/// Attempts to read or write until that is done, or once if the call is `nonblocking`, whatever
-/// the stream is.
+/// Repeats `attempt` until it returns a result, as [`until_done`] does. `nonblocking` decides
+/// whether the call sleeps in between, whatever the mode of the stream is.
+///
+/// # Errors
+/// The errors of [`until_done`].
 #[inline]
 pub(crate) fn until_done_by<T>(
     shard: &Arc<Shard>,
@@ -79,7 +90,7 @@ pub(crate) fn until_done_by<T>(
     }
 }
 
-/// Waits, once it turned out that there is nothing to do before something is received.
+/// Slow path of [`until_done_by`], after the first `attempt` returned `None`.
 #[inline(never)]
 fn wait<'a, T>(
     shard: &'a Arc<Shard>,
@@ -113,17 +124,17 @@ fn wait<'a, T>(
         return Err(io::ErrorKind::WouldBlock.into());
     }
     state.execute_commands(shard, now);
-    // What comes first is most often what is waited for.
+    // The first thing to arrive is most often what this thread waits for.
     if state.spin_for(shard, socket, now, 1) {
         match direction {
             Direction::Read => {
                 socket.count_immediate();
-                // What this thread only peeks at stays for them.
+                // Data that this thread only peeks at is for other readers, too.
                 if socket.waiters.has_tasks(direction) {
                     state.notify_readers(socket, now);
                 }
             }
-            // What arrived at this look came without an event for those that read.
+            // This poll received data for readers without notifying them.
             Direction::Write => state.notify_readers(socket, now),
         }
         if let Some(done) = attempt(&mut state, now) {
@@ -189,13 +200,14 @@ fn wait<'a, T>(
     }
 }
 
-/// Longest time that [`spin`] takes of a thread that has other work.
+/// Longest time that [`spin`] polls, as the thread has other tasks.
 #[cfg(feature = "tokio")]
-const ROOT: Duration = Duration::from_micros(20);
+const MAX_SPIN: Duration = Duration::from_micros(20);
 
-/// Polls for a connection over shared memory without sleeping, for as long as that has paid
-/// lately, until reading, or writing, would not wait. If it `yields`, other tasks that become ready
-/// end it, too. `None` if nothing was polled.
+/// Polls for a connection over shared memory, without sleeping, until it is ready for `direction`
+/// or the adaptive time budget, at most 20 microseconds, is used up. With `yields`, another task that
+/// becomes ready ends the polling, too. `None` if nothing was polled: the connection is not over
+/// shared memory, or has no budget.
 #[cfg(feature = "tokio")]
 pub(crate) fn spin(
     shard: &Arc<Shard>,
@@ -206,14 +218,14 @@ pub(crate) fn spin(
     if socket.via() != Via::Ism {
         return None;
     }
-    let mut polling = Polling::begin(shard, &socket.spin, ROOT).without_yields();
+    let mut polling = Polling::begin(shard, &socket.spin, MAX_SPIN).without_yields();
     if !polling.has_budget() {
         return None;
     }
     let mut now = shard.coarse();
     loop {
         let mut state = shard.lock_for(socket);
-        // What arrives without an event is for other tasks that read, too.
+        // Data received here notifies no readers by itself.
         let reads = direction == Direction::Write || socket.waiters.has_tasks(Direction::Read);
         if state.spin_for(shard, socket, now, POLLS_PER_CLOCK) && reads {
             state.notify_readers(socket, now);
@@ -244,7 +256,9 @@ pub(crate) fn spin(
     }
 }
 
-/// Sleeps until something happens to a connection, unless it has; whether a signal ended that.
+/// Sleeps until a connection's wake handle or, for the leader, a peer wakes this thread, or `time`
+/// has passed; not at all if `happened` returns `true` after the device was parked. Returns whether
+/// a signal ended the sleep.
 fn sleep<'a>(
     shard: &'a Arc<Shard>,
     socket: &Socket,
@@ -261,7 +275,7 @@ fn sleep<'a>(
         Via::Verbs => None,
     };
     state.drain_and_park(shard, shard.now());
-    // Behind `made`: whoever requests it wakes this thread from now on.
+    // Checked after `made` was read: a later interrupt wakes this thread.
     let mut interrupted = socket.is_interruptible() && interrupts::are_due();
     let mut no_futex_wait = false;
     if !interrupted && !happened(&mut state) {
@@ -284,9 +298,9 @@ fn sleep<'a>(
 }
 
 impl Shard {
-    /// Waits until it is decided what carries a connection that was announced, or something
-    /// happened, or a time has passed; whether a signal ended that. Polls for a while first, as long
-    /// as that has paid lately.
+    /// Waits until it is decided whether SMC or TCP carries an announced connection, or `time` has
+    /// passed. Polls within an adaptive budget first. May return early. Returns whether a signal
+    /// ended the wait.
     pub(crate) fn wait_for_handshake(
         self: &Arc<Self>,
         socket: &Socket,
@@ -302,8 +316,8 @@ impl Shard {
         interrupted
     }
 
-    /// Polls for something to happen to a connection that is being made, as long as that has paid
-    /// lately and at most for a time; whether it has happened.
+    /// Polls until `happened` returns `true`, within an adaptive budget of at most `most`. Returns
+    /// whether it did.
     pub(crate) fn spin_for_handshake(
         self: &Arc<Self>,
         most: Duration,

@@ -1,4 +1,5 @@
-//! LLC messages of both versions in one form.
+//! One representation of the LLC messages of SMC-R versions 1 and 2, for the rules that hold for
+//! both. The checker converts each parsed message by [`Message::of`].
 
 use smc_proto::version::SmcVersion;
 use smc_proto::wire::llc::{
@@ -7,11 +8,11 @@ use smc_proto::wire::llc::{
 };
 use smc_proto::wire::types::{LinkNumber, RKey};
 
-/// An LLC message.
+/// An LLC message of either version.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Message {
     ConfirmLink(ConfirmLink),
-    /// With the pairs that version 2 has in it.
+    /// ADD LINK, with the RToken pairs of its extension in version 2; `None` in version 1.
     AddLink(AddLink<'static>, Option<Vec<RTokenPair>>),
     Continuation(AddLinkContinuation),
     DeleteLink(DeleteLink),
@@ -25,12 +26,12 @@ pub(crate) enum Message {
         reply: bool,
         flags: RkeyFlags,
         rkeys: Vec<RKey>,
-        /// Whether its reply repeats the keys: in version 1.
+        /// Whether the reply repeats the RKeys, which is so in version 1.
         echoes: bool,
     },
 }
 
-/// What an LLC message is.
+/// Type of an LLC message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     ConfirmLink,
@@ -45,6 +46,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
+    /// Name of the type in RFC 7609.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::ConfirmLink => "CONFIRM LINK",
@@ -61,6 +63,7 @@ impl Kind {
 }
 
 impl Message {
+    /// Type of the message.
     pub(crate) fn kind(&self) -> Kind {
         match self {
             Self::ConfirmLink(_) => Kind::ConfirmLink,
@@ -75,6 +78,7 @@ impl Message {
         }
     }
 
+    /// Whether the message is a reply.
     pub(crate) fn is_reply(&self) -> bool {
         match self {
             Self::ConfirmLink(m) => m.reply,
@@ -88,7 +92,7 @@ impl Message {
         }
     }
 
-    /// The link that is to be added.
+    /// Number of the link that an ADD LINK adds.
     pub(crate) fn adds(&self) -> Option<LinkNumber> {
         match self {
             Self::AddLink(m, _) => Some(m.link),
@@ -96,14 +100,14 @@ impl Message {
         }
     }
 
-    /// A request for the end of the group.
+    /// Whether the message is a DELETE LINK request for all links, which ends the link group.
     pub(crate) fn ends_group(&self) -> bool {
         matches!(self, Self::DeleteLink(m) if !m.reply && m.flags.contains(DeleteLinkFlags::ALL))
     }
 }
 
 impl Message {
-    /// A message of `version`.
+    /// Converts a parsed message of `version`.
     pub(crate) fn of(message: &LlcMessage<'_>, version: SmcVersion) -> Self {
         let v2 = version == SmcVersion::V2;
         match message {

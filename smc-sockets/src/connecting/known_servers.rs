@@ -1,6 +1,7 @@
 //! Cache of the servers that this process has paired with over shared memory, by address. The
 //! next connection to an address is announced to the peers that accept there, without a query to
-//! the kernel. The handshakes of [`super::announced`] fill it and read it, from any thread.
+//! the kernel. [`super`] adds and reads servers, [`super::announced`] removes those that do not
+//! answer, both on any thread.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -1,8 +1,11 @@
-//! How long an event loop polls before it sleeps.
+//! Adaptive busy polling of an event loop: how long it polls without an event before it sleeps.
 //!
-//! A wake-up takes tens of microseconds, so that a loop whose peer answers sooner does better
-//! to poll on. Polling takes a CPU, so it must not go on when the peer, or another program,
+//! A wake-up takes tens of microseconds, so a loop whose peer answers sooner is faster if it
+//! keeps polling. Polling occupies a CPU, so it has to end when the peer, or another program,
 //! waits for that CPU.
+//!
+//! The event loop reports sleeps and found events to [`HotPhase`], whose [`HotPhase::next`] decides
+//! what the loop does next. Nothing here makes a system call but the count of running threads.
 //!
 //! ```text
 //!   event ──► hot: polls ──► after 3 us without an event: polls between turns of the loop
@@ -15,10 +18,11 @@
 //!   a yield or a poll that takes long: no budget for 10 ms (to 640 ms)
 //! ```
 //!
-//! The threads that run are counted four times in a row: the other workers of a runtime run
-//! for some microseconds whenever a task is woken. While events come faster than threads wake
-//! up, sleeping gains nothing, and nothing is counted. So that this can show, polling is tried
-//! for a moment at first and after each time without a budget.
+//! The CPUs count as contended only after four counts of running threads in a row, since the
+//! other workers of a runtime run for some microseconds whenever a task is woken. While events
+//! come faster than a thread wakes up, sleeping gains nothing, and threads are not counted. To
+//! measure the pace of events, the loop polls for [`TRIAL`] without a count at first and after
+//! each time without a budget.
 
 mod crowd;
 mod pace;
@@ -30,54 +34,62 @@ use std::time::{Duration, Instant};
 use self::pace::Pace;
 use crate::shard::Turn;
 
-/// Longest time without an event before the loop sleeps. Shorter than a wake-up takes, it
-/// costs the polling and the wake-up.
-const MOST: Duration = Duration::from_micros(50);
-/// Budgets shorter than this are none.
-const LEAST: Duration = Duration::from_micros(20);
-/// Time without an event after which the other work of the loop has a turn between polls.
-const SOON: Duration = Duration::from_micros(3);
-/// Time without an event after which the CPU is yielded to a peer that may wait for it.
-const ALONE: Duration = Duration::from_micros(10);
-/// A yield or a poll that takes longer gave the CPU to a thread that has no end of work.
+/// Longest budget, that is, time without an event before the loop sleeps. A budget below the time
+/// of a wake-up would cost the polling and the wake-up.
+const MAX_BUDGET: Duration = Duration::from_micros(50);
+/// Shortest budget; a shorter one counts as zero.
+const MIN_BUDGET: Duration = Duration::from_micros(20);
+/// Time without an event after which the loop does its other work between polls.
+const PAUSE_AFTER: Duration = Duration::from_micros(3);
+/// Time without an event after which the loop also yields the CPU between polls, since the peer
+/// may wait for it.
+const YIELD_AFTER: Duration = Duration::from_micros(10);
+/// Longest time that a yield or a poll takes on a free CPU. A longer one means that another thread
+/// computed meanwhile.
 pub(crate) const GAP: Duration = Duration::from_micros(300);
-/// How long a contended CPU is not polled on after a [`GAP`]: at first, and at most.
+/// First and longest time without polling after a [`GAP`].
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(640));
-/// How long CPUs are not polled on because more threads run than there are: at first, and at
-/// most.
+/// First and longest time without polling after more threads ran than there are CPUs.
 const CROWDED: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(128));
 /// Pause between two counts of the running threads.
 const COUNT_EVERY: Duration = Duration::from_millis(1);
 /// Pause before a count that exceeds the CPUs is repeated: a thread may have run for a moment.
 const CONFIRM: Duration = Duration::from_micros(20);
-/// Counts in a row that have to exceed the CPUs.
+/// Number of counts in a row that have to exceed the number of CPUs.
 const ROW: u32 = 4;
-/// Time at first, and after each time without polling, in which nothing is counted: enough for
-/// the events that show how fast they come.
+/// Time of polling without counts, at first and after each time without polling. Long enough to
+/// measure the pace of events.
 const TRIAL: Duration = Duration::from_micros(300);
 
-/// The adaptive polling of one event loop.
+/// State of the adaptive polling of one event loop.
 #[derive(Debug)]
 pub(crate) struct HotPhase {
+    /// Largest budget of this loop.
     most: Duration,
+    /// Time without an event after which the loop sleeps.
     budget: Duration,
-    /// The last event, or wake-up.
+    /// Time of the last event or wake-up.
     active: Option<Instant>,
+    /// When the loop went to sleep, while it sleeps.
     parked: Option<Instant>,
     /// Events since the last wake-up.
     events: u32,
+    /// Times without polling after a [`GAP`].
     gaps: Backoff,
+    /// Times without polling after more threads ran than there are CPUs.
     crowds: Backoff,
-    /// The running threads are counted then.
+    /// When the running threads are counted next.
     count_at: Option<Instant>,
-    /// Counts in a row that exceeded the CPUs.
+    /// Number of counts in a row that exceeded the number of CPUs.
     row: u32,
     pace: Pace,
-    /// The CPUs were contended at the last turn, or it is the first one.
+    /// Whether the CPUs were contended at the last call of [`Self::next`]; `true` before the first
+    /// call.
     was_contended: bool,
 }
 
-/// Times without polling, each twice as long as the one before if that ended shortly before.
+/// A time without polling. Each one is twice as long as the one before if that ended less than
+/// twice its length ago, and else starts again at `first`.
 #[derive(Debug)]
 struct Backoff {
     until: Option<Instant>,
@@ -115,12 +127,13 @@ impl Backoff {
 }
 
 impl HotPhase {
-    /// One that polls no longer than `most` without an event.
+    /// Polls for at most `most` without an event, and at most [`MAX_BUDGET`]. Less than
+    /// [`MIN_BUDGET`] means not at all.
     pub(crate) fn new(most: Duration) -> Self {
-        let most = if most < LEAST {
+        let most = if most < MIN_BUDGET {
             Duration::ZERO
         } else {
-            most.min(MOST)
+            most.min(MAX_BUDGET)
         };
         Self {
             most,
@@ -137,12 +150,12 @@ impl HotPhase {
         }
     }
 
-    /// The loop goes to sleep.
+    /// Notes that the loop goes to sleep.
     pub(crate) fn parks(&mut self, now: Instant) {
         self.parked = Some(now);
     }
 
-    /// The loop was woken.
+    /// Notes that the loop was woken. A sleep of more than three budgets halves the budget.
     pub(crate) fn wakes(&mut self, now: Instant) {
         let slept = self
             .parked
@@ -150,7 +163,7 @@ impl HotPhase {
             .map(|at| now.saturating_duration_since(at));
         self.budget = match slept {
             Some(slept) if slept > 3 * self.most => match self.budget / 2 {
-                less if less < LEAST => Duration::ZERO,
+                less if less < MIN_BUDGET => Duration::ZERO,
                 less => less,
             },
             _ => self.most,
@@ -158,13 +171,14 @@ impl HotPhase {
         self.active = Some(now);
         self.events = 0;
         if slept.is_some_and(|slept| slept > 3 * self.most) {
-            // The peer had nothing to send: that says nothing of polling.
+            // The peer had nothing to send, so the measured pace is of no use any more.
             self.pace = Pace::default();
         }
     }
 
-    /// How the loop goes on after a turn that found so many events. `crowded` counts the
-    /// threads that run, and is called now and then.
+    /// Decides what the loop does after a poll that found this number of events. `crowded` counts
+    /// the running threads and returns whether they are more than the CPUs; it is called once in a
+    /// while, as it makes system calls.
     pub(crate) fn next(
         &mut self,
         now: Instant,
@@ -173,14 +187,14 @@ impl HotPhase {
     ) -> Turn {
         if found > 0 {
             self.pace.found(now);
-            // The first after a wake-up is what woke the loop.
+            // The first event after a wake-up is the one that woke the loop.
             if self.events > 0 {
                 self.budget = self.most;
             }
             self.events = self.events.saturating_add(found);
             self.active = Some(now);
             let is_cold = self.budget.is_zero() || self.is_contended(now);
-            // Of one event no other comes before its task has run.
+            // After a single event no other one comes before its task has run.
             return match found {
                 1 if is_cold => Turn::Parked,
                 _ => Turn::Hot,
@@ -190,29 +204,29 @@ impl HotPhase {
         let idle = now.saturating_duration_since(active);
         let contended = self.is_contended(now);
         if std::mem::replace(&mut self.was_contended, contended) && !contended {
-            self.tries(now);
+            self.begin_trial(now);
         }
         self.pace.waits(now);
         if idle >= self.budget || contended || self.counts(now, crowded) {
             return Turn::Parked;
         }
-        if idle < SOON {
+        if idle < PAUSE_AFTER {
             return Turn::Hot;
         }
-        if idle < ALONE {
+        if idle < YIELD_AFTER {
             return Turn::Pause;
         }
         Turn::Yield
     }
 
-    /// Polling begins, at first or again.
-    fn tries(&mut self, now: Instant) {
+    /// Starts polling, at first or after a time without it.
+    fn begin_trial(&mut self, now: Instant) {
         self.pace = Pace::default();
         self.row = 0;
         self.count_at = Some(now + TRIAL);
     }
 
-    /// Takes a count of the running threads if one is due; whether the CPUs are contended.
+    /// Counts the running threads if a count is due. Returns whether the CPUs are contended.
     fn counts(&mut self, now: Instant, crowded: impl FnOnce() -> bool) -> bool {
         if self.count_at.is_some_and(|at| now < at) {
             return false;
@@ -229,14 +243,14 @@ impl HotPhase {
         true
     }
 
-    /// The loop has yielded the CPU, or polled, and has the CPU after this time.
+    /// Notes that a yield or a poll took this time until the loop had the CPU again.
     pub(crate) fn took(&mut self, now: Instant, time: Duration) {
         if time > GAP {
             self.gaps.begin(now);
         }
     }
 
-    /// Whether polling would take a CPU that others need.
+    /// Whether other threads need the CPU on which the loop would poll.
     pub(crate) fn is_contended(&self, now: Instant) -> bool {
         self.gaps.lasts(now) || self.crowds.lasts(now)
     }
@@ -246,7 +260,7 @@ impl HotPhase {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use super::{BACKOFF, CONFIRM, COUNT_EVERY, CROWDED, HotPhase, MOST, ROW, TRIAL};
+    use super::{BACKOFF, CONFIRM, COUNT_EVERY, CROWDED, HotPhase, MAX_BUDGET, ROW, TRIAL};
     use crate::shard::Turn;
 
     const US: Duration = Duration::from_micros(1);
@@ -267,7 +281,7 @@ mod tests {
 
     #[test]
     fn a_loop_whose_peer_answers_soon_polls_and_yields_the_cpu_before_it_sleeps() {
-        let (mut hot, start) = (HotPhase::new(MOST), Instant::now());
+        let (mut hot, start) = (HotPhase::new(MAX_BUDGET), Instant::now());
         hot.wakes(start);
         assert_eq!(hot.next(start, 1, || false), Turn::Hot);
         assert_eq!(hot.next(start + 2 * US, 0, || false), Turn::Hot);
@@ -279,17 +293,17 @@ mod tests {
 
     #[test]
     fn after_long_sleeps_a_loop_polls_less_and_then_not_at_all() {
-        let (mut hot, mut now) = (HotPhase::new(MOST), Instant::now());
+        let (mut hot, mut now) = (HotPhase::new(MAX_BUDGET), Instant::now());
         let long = Duration::from_millis(1);
         assert_eq!(polls(&mut hot, &mut now, long), 25 * US);
         assert!(polls(&mut hot, &mut now, long) <= US);
         // A peer that answers soon is polled for again.
-        assert_eq!(polls(&mut hot, &mut now, 100 * US), MOST);
+        assert_eq!(polls(&mut hot, &mut now, 100 * US), MAX_BUDGET);
     }
 
     #[test]
     fn while_another_thread_wants_the_cpu_a_loop_sleeps_at_once() {
-        let (mut hot, mut now) = (HotPhase::new(MOST), Instant::now());
+        let (mut hot, mut now) = (HotPhase::new(MAX_BUDGET), Instant::now());
         let mut backoff = BACKOFF.0;
         for _ in 0..8 {
             hot.wakes(now);
@@ -305,7 +319,7 @@ mod tests {
                 assert!(polls(&mut hot, &mut now, US) <= US, "{backoff:?}");
             }
             now += backoff;
-            assert_eq!(polls(&mut hot, &mut now, US), MOST, "{backoff:?}");
+            assert_eq!(polls(&mut hot, &mut now, US), MAX_BUDGET, "{backoff:?}");
             backoff = (2 * backoff).min(BACKOFF.1);
         }
         now += 10 * BACKOFF.1;
@@ -316,19 +330,19 @@ mod tests {
         hot.took(now, Duration::from_millis(3));
         hot.next(now, 0, || false);
         now += BACKOFF.0;
-        assert_eq!(polls(&mut hot, &mut now, US), MOST, "it begins anew");
+        assert_eq!(polls(&mut hot, &mut now, US), MAX_BUDGET, "it begins anew");
     }
 
     #[test]
     fn tasks_that_take_long_are_no_other_thread() {
-        let (mut hot, mut now) = (HotPhase::new(MOST), Instant::now());
+        let (mut hot, mut now) = (HotPhase::new(MAX_BUDGET), Instant::now());
         hot.wakes(now);
         now += 20 * US;
         assert_eq!(hot.next(now, 0, || false), Turn::Yield);
         hot.took(now, US);
         now += Duration::from_millis(5);
         assert_eq!(hot.next(now, 1, || false), Turn::Hot);
-        assert_eq!(polls(&mut hot, &mut now, US), MOST);
+        assert_eq!(polls(&mut hot, &mut now, US), MAX_BUDGET);
     }
 
     /// A loop that waits for an event, which takes so long to come: how often it counts.
@@ -359,7 +373,7 @@ mod tests {
 
     #[test]
     fn a_loop_sleeps_at_once_while_more_threads_run_than_there_are_cpus() {
-        let (mut hot, mut now) = (HotPhase::new(MOST), Instant::now());
+        let (mut hot, mut now) = (HotPhase::new(MAX_BUDGET), Instant::now());
         let mut backoff = CROWDED.0;
         for _ in 0..8 {
             tried(&mut hot, &mut now);
@@ -381,12 +395,12 @@ mod tests {
         }
         tried(&mut hot, &mut now);
         assert_eq!(hot.next(now, 0, || false), Turn::Hot);
-        assert_eq!(polls(&mut hot, &mut now, US), MOST);
+        assert_eq!(polls(&mut hot, &mut now, US), MAX_BUDGET);
     }
 
     #[test]
     fn threads_that_run_for_a_moment_are_no_crowd() {
-        let (mut hot, mut now) = (HotPhase::new(MOST), Instant::now());
+        let (mut hot, mut now) = (HotPhase::new(MAX_BUDGET), Instant::now());
         tried(&mut hot, &mut now);
         for _ in 0..8 {
             for count in 0..ROW {
@@ -401,7 +415,7 @@ mod tests {
     /// Sleeping would be slower, whatever else runs.
     #[test]
     fn nothing_is_counted_while_events_come_faster_than_threads_wake_up() {
-        let (mut hot, mut now) = (HotPhase::new(MOST), Instant::now());
+        let (mut hot, mut now) = (HotPhase::new(MAX_BUDGET), Instant::now());
         for _ in 0..10_000 {
             assert_eq!(waits(&mut hot, &mut now, 2 * US, true), 0);
             assert!(!hot.is_contended(now));
@@ -421,7 +435,7 @@ mod tests {
 
     #[test]
     fn a_loop_without_a_budget_sleeps_while_the_task_of_its_only_event_runs() {
-        let (mut hot, now) = (HotPhase::new(MOST), Instant::now());
+        let (mut hot, now) = (HotPhase::new(MAX_BUDGET), Instant::now());
         assert_eq!(hot.next(now, 1, || false), Turn::Hot);
         hot.took(now, 2 * super::GAP);
         assert_eq!(hot.next(now, 1, || false), Turn::Parked);

@@ -1,4 +1,4 @@
-//! Connections that are being made, in an event loop.
+//! Registration of connections with an event loop before their handshake is complete.
 
 use std::io;
 
@@ -8,33 +8,37 @@ use crate::connecting::Connecting;
 use crate::waiters::Watch;
 
 impl EventLoop {
-    /// Lists a connection under `token` when [`Connecting::finish`] goes on, from now on; false if
-    /// it has to be polled by its descriptor, or is finished. One that was listed and is not
-    /// decided yet is to be registered again: it may need a descriptor by then.
+    /// Registers a connection that is being made. From now on the loop lists `token` when
+    /// [`Connecting::finish`] can make progress. Returns `false` if the connection has to be polled
+    /// by its descriptor instead, or is finished.
+    ///
+    /// After the loop has listed a connection that [`Connecting::finish`] does not complete,
+    /// register it again: it may need its descriptor polled by then.
     ///
     /// # Errors
-    /// [`io::ErrorKind::Unsupported`] in a child that has inherited it.
+    /// [`io::ErrorKind::Unsupported`] in a child process that has inherited the loop.
     pub fn register_connecting(&self, connecting: &Connecting, token: usize) -> io::Result<bool> {
         self.process.check()?;
         connecting.watch(Watch::new(token, self.ready.clone()))
     }
 
-    /// Lists a connection no more. Dropping it does the same.
+    /// Stops listing a connection that is being made. Dropping the connection does that, too.
     pub fn deregister_connecting(&self, connecting: &Connecting) {
         connecting.unwatch(&self.ready);
     }
 
-    /// Lists an accepted connection under `token` when it is decided what carries it, from now on.
-    /// Begins, as [`Accepting::finish`] does.
+    /// Registers an accepted connection, and begins its handshake as [`Accepting::finish`] does.
+    /// The loop lists `token` when it is decided whether SMC or TCP carries the connection.
     ///
     /// # Errors
-    /// Errors of [`Accepting::finish`], but never [`io::ErrorKind::WouldBlock`].
+    /// [`io::ErrorKind::Unsupported`] in a child process that has inherited the loop, and the errors
+    /// of [`Accepting::finish`] except [`io::ErrorKind::WouldBlock`].
     pub fn register_accepting(&self, accepting: &Accepting, token: usize) -> io::Result<()> {
         self.process.check()?;
         accepting.watch(Watch::new(token, self.ready.clone()))
     }
 
-    /// Lists an accepted connection no more. Dropping it does the same.
+    /// Stops listing an accepted connection. Dropping the connection does that, too.
     pub fn deregister_accepting(&self, accepting: &Accepting) {
         accepting.unwatch(&self.ready);
     }

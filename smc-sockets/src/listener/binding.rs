@@ -1,4 +1,5 @@
-//! Listeners that ask for SMC's TCP option.
+//! Creation of TCP listeners whose SYN-ACKs have SMC's TCP option. The option has to be requested
+//! between `bind` and `listen`, where std offers no access to the socket.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
@@ -8,15 +9,19 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use crate::discovery::OptionNotSent;
 use crate::opt_in::OptIn;
 
-/// Backlog of listeners, that of std: the kernel cuts it to its own limit.
+/// Backlog of listeners, which the kernel reduces to its own limit (`net.core.somaxconn`).
 const BACKLOG: i32 = 4096;
 
-/// Listens at the first address that can be had, and whether the listener asked.
+/// Listens at the first of the addresses that can be bound. Returns the listener, and why it does
+/// not send the option if it does not.
+///
+/// # Errors
+/// The error of the last address, or [`io::ErrorKind::InvalidInput`] if there is none.
 pub(super) fn bind(
     opt_in: &OptIn,
     address: impl ToSocketAddrs,
 ) -> io::Result<(TcpListener, Result<(), OptionNotSent>)> {
-    // The usual way, where there is nothing to ask.
+    // Where the option cannot be requested, std makes the listener.
     if let Err(why) = opt_in.marks() {
         return Ok((TcpListener::bind(address)?, Err(why)));
     }
@@ -30,7 +35,7 @@ pub(super) fn bind(
     Err(last)
 }
 
-/// The socket has to ask before it listens.
+/// Listens at one address, and requests the option before `listen`.
 fn bind_one(
     opt_in: &OptIn,
     address: SocketAddr,

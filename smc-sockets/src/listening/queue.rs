@@ -1,5 +1,8 @@
-//! The queue of a listener: connections that are accepted and decided, on their way to the program;
-//! and when the driver accepts ahead of it.
+//! The queue of a listener: connections that are accepted and negotiated, and that the program has
+//! not taken yet. Decides when the driver accepts ahead of the program.
+//!
+//! The driver calls [`Listening::push`] and [`Listening::takes_more`], the program's threads
+//! [`Listening::pop`]. All state is behind one mutex.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,27 +15,28 @@ use crate::descriptors;
 use crate::process;
 use crate::shard::Shard;
 
-/// Most connections that are accepted before the program wants them; the kernel keeps further
-/// ones.
+/// Most connections that the driver accepts ahead of the program. Further ones stay in the kernel's
+/// backlog.
 const MAX_READY: usize = 128;
 
-/// The connections of a listener that are ready for the program, and what pauses the driver.
+/// The connections of a listener that are ready for the program, and the conditions that pause the
+/// driver.
 #[derive(Default)]
 pub(super) struct Queue {
     ready: VecDeque<io::Result<Accepted>>,
-    /// Whether the driver does not accept.
+    /// Whether the driver does not accept at present.
     paused: bool,
-    /// Whether an accepted connection waits until others are decided.
+    /// Whether an accepted connection waits for others to be negotiated first.
     held: bool,
     /// Whether the listener is closed: no thread accepts any more.
     closed: bool,
     /// Whether the program has accepted, or polled, in the process that made the listener.
     wanted: bool,
-    /// Whether clients that have called wait, so that the driver accepts ahead of the program.
+    /// Whether the driver accepts ahead of the program, since clients that have called wait.
     ahead: bool,
     /// Whether the eventfd [`Listening::ready`] is readable.
     raised: bool,
-    /// Threads that are about to take what is ready, and need no event for it.
+    /// Number of threads that are about to call [`Listening::pop`], which need no event.
     accepting: usize,
 }
 
@@ -67,8 +71,8 @@ impl Listening {
         self.pop(shard, false)
     }
 
-    /// Takes the next connection out of the queue. `accepting` is whether the thread is one of those
-    /// that were about to do so: it is no more.
+    /// Takes the next connection out of the queue. `accepting`: the thread was counted by
+    /// [`Self::begin_accepting`], and is uncounted now.
     pub(super) fn pop(&self, shard: &Shard, accepting: bool) -> Option<io::Result<Accepted>> {
         let mut queue = self.queue();
         queue.accepting = queue.accepting.saturating_sub(accepting.into());
@@ -82,7 +86,7 @@ impl Listening {
         next
     }
 
-    /// Makes the eventfd readable, if more is ready than threads are about to take.
+    /// Makes the eventfd readable if more connections are ready than threads are about to take.
     fn raise(&self, queue: &mut Queue) {
         let is_left = queue.ready.len() > queue.accepting;
         if is_left && !std::mem::replace(&mut queue.raised, true) {
@@ -108,7 +112,8 @@ impl Listening {
         }
     }
 
-    /// Pauses the driver, or has it accept: whether it accepts.
+    /// Pauses or resumes the driver as the conditions in the queue require. Returns whether it
+    /// accepts.
     fn update_pause(&self, queue: &mut Queue, shard: &Shard) -> bool {
         let failed = queue.ready.back().is_some_and(Result::is_err);
         let pause = !(queue.ahead || self.only_driver_accepts)
@@ -123,22 +128,24 @@ impl Listening {
         !pause
     }
 
-    /// Whether children accept its connections: the program has forked before it accepted any.
+    /// Whether child processes accept the listener's connections: the program has forked before it
+    /// accepted any.
     fn is_left_to_children(&self, queue: &Queue) -> bool {
         !queue.wanted && process::forks() != self.forks
     }
 
-    /// Whether calls of clients are received. Where children accept, they stay in the kernel's queue.
+    /// Whether this process receives the calls of clients (SHM-007). `false` if child processes
+    /// accept: calls stay in the kernel's queue.
     pub(crate) fn takes_calls(&self) -> bool {
         !self.is_left_to_children(&self.queue())
     }
 
-    /// Whether the driver is to accept one more. If not, it is paused until there is room.
+    /// Whether the driver may accept one more connection. If not, it is paused until there is room.
     pub(crate) fn takes_more(&self, shard: &Shard) -> bool {
         self.update_pause(&mut self.queue(), shard)
     }
 
-    /// Accepts no further connections while one is `held` until others are decided.
+    /// Stops accepting while an accepted connection is `held` until others are negotiated, or resumes.
     pub(super) fn hold_back(&self, held: bool, shard: &Shard) {
         let mut queue = self.queue();
         queue.held = held;
@@ -151,12 +158,12 @@ impl Listening {
         self.update_pause(&mut queue, shard);
     }
 
-    /// Has the driver accept, whose poller has the listener now, unless that is paused.
+    /// Applies the pause to the driver, to whose epoll the listener was added just now.
     pub(crate) fn entered_driver(&self, shard: &Shard) {
         self.update_pause(&mut self.queue(), shard);
     }
 
-    /// Has the driver accept ahead of the program, or leaves accepting to the program's threads.
+    /// Sets whether the driver accepts ahead of the program; else the program's threads accept.
     pub(crate) fn accept_ahead(&self, ahead: bool, shard: &Shard) {
         let mut queue = self.queue();
         if queue.ahead != ahead {
@@ -165,7 +172,7 @@ impl Listening {
         }
     }
 
-    /// Counts a thread that is about to take what is ready.
+    /// Counts a thread that is about to take a connection that is ready.
     pub(super) fn begin_accepting(&self) {
         self.queue().accepting += 1;
     }
@@ -180,7 +187,7 @@ impl Listening {
         self.queue().held
     }
 
-    /// Uncounts a thread that was about to take what is ready, and does not.
+    /// Uncounts a thread that was about to take a connection, and does not.
     pub(super) fn end_accepting(&self) {
         let mut queue = self.queue();
         queue.accepting = queue.accepting.saturating_sub(1);

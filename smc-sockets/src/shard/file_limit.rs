@@ -1,21 +1,23 @@
-//! The limit of the size of files, which connections that come and go ask for.
+//! Cache of the limit of file sizes (`RLIMIT_FSIZE`). Every new connection over shared memory
+//! needs it, to know whether this process may create a DMB's file (SHM-050).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use smc_proto::time::Instant;
 
-/// What the kernel has said of it last, for a tick of the coarse clock: a limit that changes counts
-/// some milliseconds later. Who makes a file asks anew.
+/// The limit that the kernel reported last, valid for one tick of the coarse clock: a change takes
+/// effect some milliseconds later. Code that creates a file queries the kernel itself.
 #[derive(Debug, Default)]
 pub(super) struct FileLimit {
-    /// When the kernel was asked, in nanoseconds; 0 before.
+    /// Time of the last query in nanoseconds; 0 before the first one.
     asked: AtomicU64,
-    /// The limit, [`u64::MAX`] for none.
+    /// The limit in bytes; [`u64::MAX`] for none.
     limit: AtomicU64,
 }
 
 impl FileLimit {
-    /// The limit as of this time, a tick of the coarse clock.
+    /// The limit in bytes at `tick`, a time of the coarse clock; `None` if there is none. Calls
+    /// `ask` for it if the last query was at another tick.
     pub(super) fn get(&self, tick: Instant, ask: impl FnOnce() -> Option<u64>) -> Option<u64> {
         let now = tick.as_nanos();
         let known = match self.asked.load(Ordering::Acquire) == now {

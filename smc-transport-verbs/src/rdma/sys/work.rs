@@ -1,4 +1,6 @@
-//! Posting work and taking its completions.
+//! Posting work requests to a queue pair, and polling its completion queue (`ibv_post_recv`,
+//! `ibv_post_send`, `ibv_poll_cq`). Called by the implementation of [`crate::rnic::Rnic`] for real
+//! devices.
 
 use std::io;
 use std::mem::{MaybeUninit, zeroed};
@@ -9,6 +11,10 @@ use super::{QueuePair, Region, checked};
 use crate::rnic::{MAX_CHAIN, Piece, SendRequest, Source, Status, Work, WorkCompletion};
 
 impl QueuePair {
+    /// Posts a receive of the number `number` into at most two segments of a region.
+    ///
+    /// # Errors
+    /// The error of finding the segments in the region, or of `ibv_post_recv`.
     pub(in crate::rdma) fn post_receive(
         &self,
         number: u64,
@@ -27,7 +33,12 @@ impl QueuePair {
         checked(unsafe { ibv::ibv_post_recv(self.raw(), &raw mut request, &raw mut bad) })
     }
 
-    /// Posts requests; if not all, how many were.
+    /// Posts 1 to [`MAX_CHAIN`] requests in order.
+    ///
+    /// # Errors
+    /// The number of requests that were posted, and why the next one was not:
+    /// [`io::ErrorKind::InvalidInput`] for a wrong number of requests, or inline data longer than
+    /// the queue pair takes; else the error of finding the segments or of `ibv_post_send`.
     pub(in crate::rdma) fn post_send(
         &self,
         requests: &[SendRequest<'_, Region>],
@@ -103,6 +114,8 @@ impl QueuePair {
         })
     }
 
+    /// Moves completions from the completion queue to `into`, at most 32. Returns their number; 0
+    /// also if the device is gone.
     pub(in crate::rdma) fn poll(&self, into: &mut [WorkCompletion]) -> usize {
         const MOST: usize = 32;
         let mut found: [MaybeUninit<ibv::ibv_wc>; MOST] = [const { MaybeUninit::uninit() }; MOST];
@@ -112,7 +125,7 @@ impl QueuePair {
             let queue = self.completions();
             ibv::ibv_poll_cq(queue, room as i32, found.as_mut_ptr().cast())
         };
-        // Less than none is an error: the device is gone, which an event reports.
+        // A negative number is an error: the device is gone, which an event reports, too.
         let count = usize::try_from(count).unwrap_or(0).min(room);
         for (into, found) in into.iter_mut().zip(found.iter().take(count)) {
             // SAFETY: the call wrote so many. Of one that failed, the number and the
@@ -130,7 +143,8 @@ impl QueuePair {
     }
 }
 
-/// How the device is to treat a request.
+/// Flags of a send work request. WRITEs make no completion; SENDs make one and raise an event at
+/// the peer.
 fn flags(work: Work, inline: bool) -> u32 {
     use ibv::ibv_send_flags as flag;
     let from = if inline { flag::IBV_SEND_INLINE.0 } else { 0 };
