@@ -1,4 +1,4 @@
-//! What carries a connection, and why.
+//! Outcome of the negotiation of a connection: SMC or TCP, and the reason for TCP.
 
 mod cause;
 
@@ -10,42 +10,43 @@ use smc_proto::wire::types::DiagnosisCode;
 
 pub use cause::{Cause, Limit, OptionMissing};
 
-/// What carries the bytes of a connection; decided before it is handed out, and for
-/// good.
+/// Protocol that transfers the data of a connection. Decided before the program gets the
+/// connection, and never changed afterwards.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Carrier {
-    /// SMC, on these terms.
+    /// SMC, with the negotiated version and technology.
     Smc(Terms),
-    /// TCP, for this reason.
+    /// TCP, with the reason.
     Tcp(WhyTcp),
 }
 
-/// Why TCP carries a connection: the codes, and what led to them.
+/// Reason why a connection uses TCP: the diagnosis codes of both sides, and the cause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WhyTcp {
     reason: FallbackReason,
     cause: Cause,
 }
 
-/// An end of a connection.
+/// End of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
-    /// Decided by this side.
+    /// This process's end.
     Here,
-    /// The other one.
+    /// The peer's end.
     Peer,
 }
 
 impl Carrier {
-    /// TCP for a reason that this side found before anything was negotiated.
+    /// TCP for a cause that this side found before the negotiation.
     pub(crate) const fn tcp(cause: Cause) -> Self {
         Self::Tcp(WhyTcp::here(cause))
     }
 
-    /// TCP because negotiation came to it; what this side knows beyond the codes.
+    /// TCP as the outcome of the negotiation. `known`: the cause, where this side knows more than
+    /// the code; ignored if the peer declined.
     pub(crate) fn fallen_back(reason: FallbackReason, known: Option<Cause>) -> Self {
-        // What the peer declined for is its own matter.
+        // The peer's cause is known by its code alone.
         let cause = match (known, reason.peer_diagnosis) {
             (Some(cause), None) => cause,
             _ => Cause::Negotiation,
@@ -59,7 +60,7 @@ impl Carrier {
         matches!(self, Self::Smc(_))
     }
 
-    /// Why it is TCP, if it is.
+    /// Reason for TCP; `None` for a connection over SMC.
     #[must_use]
     pub const fn why_tcp(&self) -> Option<&WhyTcp> {
         match self {
@@ -70,7 +71,7 @@ impl Carrier {
 }
 
 impl WhyTcp {
-    /// What this side found before anything was negotiated.
+    /// Reason of a cause that this side found before the negotiation.
     pub(crate) const fn here(cause: Cause) -> Self {
         let reason = FallbackReason {
             code: cause.code(),
@@ -79,7 +80,7 @@ impl WhyTcp {
         Self { reason, cause }
     }
 
-    /// The codes of both sides.
+    /// The diagnosis codes of both sides.
     #[must_use]
     pub const fn reason(&self) -> FallbackReason {
         self.reason
@@ -95,13 +96,13 @@ impl WhyTcp {
         }
     }
 
-    /// What led to it.
+    /// What made the connection use TCP.
     #[must_use]
     pub const fn cause(&self) -> Cause {
         self.cause
     }
 
-    /// Which side decided it.
+    /// The side that decided for TCP.
     #[must_use]
     pub fn decided_by(&self) -> Side {
         match self.cause.side() {
@@ -121,7 +122,7 @@ impl WhyTcp {
         own.unwrap_or_else(|| self.deciding_code().sentence().to_owned())
     }
 
-    /// What to do about it.
+    /// What an operator can do so that such connections use SMC.
     #[must_use]
     pub fn remedy(&self) -> String {
         let own = self.cause.remedy();
@@ -134,8 +135,7 @@ impl WhyTcp {
     }
 }
 
-/// One line: `SMC-D v2.1`, or `TCP: ` with the code and a sentence that says what the
-/// side that declined ran into.
+/// Writes one line: `SMC-D v2.1`, or `TCP: ` with the codes and the reason in a sentence.
 impl fmt::Display for Carrier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -151,7 +151,7 @@ impl fmt::Display for Carrier {
     }
 }
 
-/// The codes with their names, and the sentence.
+/// Writes the codes with their names, and the reason in a sentence.
 impl fmt::Display for WhyTcp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}. {}", self.reason, self.sentence())

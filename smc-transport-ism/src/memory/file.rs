@@ -317,7 +317,7 @@ pub(crate) struct PagesOf {
 }
 
 impl PagesOf {
-    /// Pages that there are, mapped or not.
+    /// Number of pages, mapped or not.
     pub(crate) fn len(&self) -> usize {
         self.regions.len()
     }
@@ -329,19 +329,20 @@ impl PagesOf {
         Ok(fd)
     }
 
-    /// Takes back the last page made: the peer did not get it.
+    /// Removes the last page made, which the peer did not get.
     pub(crate) fn take_back(&mut self) {
         self.regions.pop();
     }
 
-    /// Maps one more page of a peer's for reading only, or notes that it is missing here.
+    /// Maps one more page of a peer read-only. Without a descriptor or memory for it, the page
+    /// counts as missing.
     ///
     /// # Errors
     /// [`IsmError::Length`] if the file is not one that [`Self::create`] makes.
     pub(crate) fn open(&mut self, fd: Option<&OwnedFd>) -> Result<(), IsmError> {
         let region = match fd.map(|fd| SharedRegion::open_read_only(fd, PAGE)) {
             Some(Ok(region)) => Some(region),
-            // A want of memory here is no fault of the peer's.
+            // A lack of memory at this side is not an error of the peer.
             None | Some(Err(IsmError::System { .. })) => None,
             Some(Err(error)) => return Err(error),
         };

@@ -1,4 +1,5 @@
-//! A channel's socket: messages and descriptors, never waiting unless asked to.
+//! The Unix socket of a channel, which sends and receives messages with descriptors. No call
+//! waits, except those with a deadline.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -16,39 +17,40 @@ use rustix::net::{
 use super::message::{MESSAGE_LEN, Message};
 use crate::descriptors;
 
-/// Messages of a channel that its peer may leave unread before further ones wait here.
+/// Most messages of a channel that wait in the socket for the peer. Further ones wait in the
+/// outbox.
 pub(super) const WINDOW: usize = 32;
 
 /// One end of a channel: a Unix socket that keeps message boundaries.
 #[derive(Debug)]
 pub(super) struct Socket(OwnedFd);
 
-/// What a socket had to give.
+/// Result of [`Socket::receive`].
 #[derive(Debug)]
 pub(super) enum Received {
     /// A message, and the descriptor that came with it.
     Message(Message, Option<OwnedFd>),
-    /// A message whose descriptor this process had no room for.
+    /// A message without its descriptor, as this process has reached its limit of descriptors.
     Stripped(Message),
-    /// Nothing yet.
+    /// No message has arrived yet.
     Nothing,
     /// The peer has gone.
     End,
-    /// The peer speaks another language.
+    /// The peer sent bytes that are no message of this protocol.
     Malformed,
 }
 
 impl Socket {
     pub(super) const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
 
-    /// A socket of a channel's kind, not connected.
+    /// Creates a socket of the type that channels use, not connected.
     pub(super) fn unconnected() -> io::Result<OwnedFd> {
         let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
         let make = || rustix::net::socket_with(family, kind, Self::FLAGS, None);
         Ok(descriptors::keep(make)?)
     }
 
-    /// Both ends of a channel.
+    /// Creates two sockets that are connected to each other.
     pub(super) fn pair() -> io::Result<(Self, Self)> {
         let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
         let (one, two) = rustix::net::socketpair(family, kind, Self::FLAGS, None)?;
@@ -56,15 +58,16 @@ impl Socket {
         Ok((Self(one?), Self(two?)))
     }
 
-    /// A channel's end of what is connected already.
+    /// Takes over a socket that is connected already.
     pub(super) fn new(connected: OwnedFd) -> Self {
         Self(connected)
     }
 
-    /// Sends a message; [`io::ErrorKind::WouldBlock`] if there is no room.
+    /// Sends a message, with a descriptor if there is one. Passes `MSG_DONTWAIT` with each call, as
+    /// the process that made the socket could change the socket's own flags.
     ///
-    /// Whether to wait is given with each call: the descriptor's own flags could be
-    /// changed by the process that made the socket.
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] if the socket has no room; else the error of sending.
     pub(super) fn send(&self, message: Message, fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
         let bytes = message.emit();
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
@@ -80,9 +83,9 @@ impl Socket {
         Ok(())
     }
 
-    /// Receives a message, if there is one.
+    /// Receives a message if one has arrived.
     pub(super) fn receive(&self) -> Received {
-        // One byte more shows a message that is too long.
+        // With one byte more, a message that is too long is noticed.
         let mut bytes = [0; MESSAGE_LEN + 1];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -94,16 +97,16 @@ impl Socket {
                 rustix::net::recvmsg(&self.0, &mut parts, &mut control, flags)
             });
             match received.unwrap_or(Err(Errno::AGAIN)) {
-                // Linux checks for a message and then, without a lock, whether the peer has ended:
-                // what the peer sent in between is behind this end.
+                // Linux checks for a message and then, without a lock, whether the peer has ended.
+                // A message that the peer sent in between is read after this end.
                 Ok(got) if got.bytes == 0 && !std::mem::replace(&mut ended, true) => {
                     control.drain().for_each(drop);
                 }
                 Ok(got) => break (got.bytes, got.flags),
-                // A peer that went with something unread is reported once, before what it
-                // sent.
+                // ECONNRESET: the peer ended with unread messages. Reported once, before the
+                // messages that it sent.
                 Err(Errno::INTR | Errno::CONNRESET) => {}
-                // A want of memory here leaves the message where it is.
+                // Without memory at this side the message stays in the socket.
                 Err(Errno::AGAIN | Errno::NOMEM | Errno::NOBUFS) => return Received::Nothing,
                 Err(_) => return Received::End,
             }
