@@ -297,6 +297,14 @@ impl<D: IsmDevice> Binding<D> {
         dmb.is_some_and(|dmb| self.device.poll_head(dmb, head))
     }
 
+    /// The CDC message at the head of a DMB of this side as it is now, whether it was reported already
+    /// or not, also while the device is parked. `None` if the DMB is gone.
+    #[must_use]
+    pub fn read_head(&self, buffer: BufferId) -> Option<[u8; CDC_ISM_LENGTH]> {
+        let dmb = self.buffers.dmb(buffer)?;
+        self.device.read_cdc(dmb, 0).ok()
+    }
+
     /// Copies readable bytes out of a DMB, and returns how many fitted. For
     /// [`ConnMut::read`](smc_proto::endpoint::ConnMut::read).
     ///

@@ -68,7 +68,7 @@ impl Ring {
     }
 
     /// The ring with counts that begin at `head`: its place in memory.
-    #[cfg(feature = "smc-d")]
+    #[allow(dead_code, reason = "for SMC-D, which can be left out")]
     pub(super) const fn shifted(self, head: u32) -> Self {
         Self {
             base: head,

@@ -47,9 +47,9 @@ impl State {
             return;
         };
         if socket.via() == Via::Ism && !socket.lane.is_lent() {
-            let (mut abort, engine) = (None, &mut self.engine);
-            self.transports.poll_head(engine, conn, now, &mut abort);
-            if let Some((buffer, cdc)) = abort {
+            // The device may be parked, so that it reports nothing. To receive a message twice does
+            // no harm.
+            if let Some((buffer, cdc)) = self.transports.read_head(&mut self.engine, conn, now) {
                 self.receive_signal(buffer, cdc, now);
             }
             self.save_octets_of(conn, now);

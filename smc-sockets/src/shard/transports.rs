@@ -139,6 +139,23 @@ impl Transports {
         })
     }
 
+    /// The head of the DMB in which a connection over shared memory receives, with its buffer,
+    /// whether it was received already or not.
+    #[cold]
+    pub(super) fn read_head(
+        &self,
+        engine: &mut Engine,
+        conn: ConnId,
+        now: Instant,
+    ) -> Option<(BufferId, [u8; CDC_ISM_LENGTH])> {
+        let mut head = None;
+        let _ = engine.poll_dmb(now, conn, |buffer, _| {
+            head = self.ism.read_head(buffer).map(|cdc| (buffer, cdc));
+            false
+        });
+        head
+    }
+
     /// Reports to the engine what happened to RNICs, and returns whether anything did.
     pub(crate) fn poll_rnics(&mut self, engine: &mut Engine, now: Instant) -> bool {
         let verbs = self.verbs.as_mut();
