@@ -47,6 +47,7 @@ impl Bugs {
         }
         let tree = Tree::copy(&root, &self.folder)?;
         let searches = Searches::build(&tree, &bugs)?;
+        searches.search_without(self.seeds)?;
         let (next, missed) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let search = || -> Result<(), Problem> {
             while let Some((number, bug)) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {

@@ -20,6 +20,11 @@ const SEARCH: (&str, &str) = (
     "smc-transport-sim/examples/bug_search.rs",
 );
 
+/// A technology or an invariant that may be any.
+const ANY: &str = "any";
+/// How long a search may take, in seconds.
+const TIMEOUT: &str = "600";
+
 /// A mistake.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -126,7 +131,10 @@ impl Searches {
         }
         tree.write(path, search)?;
         let package = ["-p", "smc-transport-sim", "--example", "bug_search"];
+        // In a folder shared with the repository, cargo would take what is built here for the
+        // repository's own: it tells them apart by their paths in the workspace, which are the same.
         let built = Command::new("cargo")
+            .env("CARGO_TARGET_DIR", tree.root().join("target"))
             .args(["build", "--release", "--locked", "--message-format=json"])
             .args(package)
             .current_dir(tree.root())
@@ -161,17 +169,44 @@ impl Searches {
     /// # Errors
     /// A program that cannot be started.
     pub fn search(&self, bug: &Bug, number: usize, most: u64) -> Result<Search, Problem> {
-        let any = || "any".to_owned();
-        let output = Command::new(&self.program)
-            .arg(most.to_string())
-            .arg(bug.technology.clone().unwrap_or_else(any))
-            .arg(bug.found_as.clone().unwrap_or_else(any))
+        let technology = bug.technology.as_deref().unwrap_or(ANY);
+        let found_as = bug.found_as.as_deref().unwrap_or(ANY);
+        self.run(number, most, (technology, found_as))
+    }
+
+    /// Searches without any mistake: what is found then would be found with each of them.
+    ///
+    /// # Errors
+    /// A program that cannot be started, or that finds something or ends otherwise.
+    pub fn search_without(&self, most: u64) -> Result<(), Problem> {
+        let search = self.run(0, most, (ANY, ANY))?;
+        match search.found || !search.how.starts_with("NOT FOUND") {
+            true => Err(Problem::new(format!("without a mistake: {}", search.how))),
+            false => Ok(()),
+        }
+    }
+
+    fn run(
+        &self,
+        number: usize,
+        most: u64,
+        (technology, found_as): (&str, &str),
+    ) -> Result<Search, Problem> {
+        // A mistake may keep the engine from ever returning.
+        let output = Command::new("timeout")
+            .args(["--kill-after=9", TIMEOUT])
+            .arg(&self.program)
+            .args([&most.to_string(), technology, found_as])
             .env("SMC_CHANGE", number.to_string())
             .output()
             .map_err(Problem::new)?;
+        let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
         Ok(Search {
             found: output.status.success(),
-            how: String::from_utf8_lossy(&output.stdout).trim().to_owned(),
+            how: match said.is_empty() {
+                true => format!("no result: {}", output.status),
+                false => said,
+            },
         })
     }
 }

@@ -8,7 +8,7 @@ use smc_proto::completion::IsmCompletion;
 use smc_proto::id::{BufferId, ConnId};
 use smc_proto::time::Instant;
 use smc_proto::wire::cdc::ConnectionFlags;
-use smc_proto::wire::cdc_ism::{CDC_ISM_LENGTH, CONSUMER};
+use smc_proto::wire::cdc_ism::{CDC_ISM_LENGTH, CONSUMER, CdcIsm, Endianness};
 
 use super::{State, Via};
 use crate::socket::Socket;
@@ -16,10 +16,13 @@ use crate::socket::Socket;
 /// The octet of a message with the state of the sender's connection.
 const FLAGS: usize = CONSUMER.end - 1;
 
-/// Whether a message says that the peer aborted the connection.
+/// Whether a message says that the peer aborted the connection. The engine ends the connection
+/// with such a message. It does not with a head that is no message, whatever flags that has: a peer
+/// that writes one repeatedly must not have bytes saved each time.
 #[inline(always)]
 pub(super) fn is_abort(cdc: &[u8; CDC_ISM_LENGTH]) -> bool {
-    cdc[FLAGS] & ConnectionFlags::ABNORMAL_CLOSE.bits() != 0
+    let flag = ConnectionFlags::ABNORMAL_CLOSE.bits();
+    cdc[FLAGS] & flag != 0 && CdcIsm::parse(cdc, Endianness::NATIVE).is_ok()
 }
 
 impl State {
@@ -65,7 +68,7 @@ impl State {
     }
 
     /// Saves the bytes that the peer wrote before it aborted, also those that the same message
-    /// announces.
+    /// announces. An urgent byte is saved first, as the others cannot be read past it.
     #[cold]
     fn save_before_abort(&mut self, buffer: BufferId, mut cdc: [u8; CDC_ISM_LENGTH], now: Instant) {
         let Some(conn) = self.engine.receiver(buffer) else {
@@ -74,6 +77,7 @@ impl State {
         cdc[FLAGS] &= !ConnectionFlags::ABNORMAL_CLOSE.bits();
         let completion = IsmCompletion::Signalled { buffer, cdc };
         self.engine.handle_ism(now, completion);
+        self.keep_urgent(conn, now);
         self.save_octets_of(conn, now);
     }
 }

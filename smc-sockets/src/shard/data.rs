@@ -290,11 +290,15 @@ impl State {
         }
     }
 
-    /// Saves the bytes of one connection that have arrived.
+    /// Saves the bytes of one connection that have arrived. Nothing is left to save of a connection
+    /// that was reset, whose stream has not ended well either.
     pub(super) fn save_octets_of(&mut self, id: ConnId, now: Instant) {
         let entry = self.sockets.get(id.index() as usize);
         let entry = entry.and_then(Option::as_ref).filter(|at| at.conn == id);
         if let (Some(entry), Some(mut conn)) = (entry, self.engine.conn(id)) {
+            if conn.write(now, |_| 0) == Err(ApiMisuse::Reset) {
+                return;
+            }
             let mut status = entry.socket.status();
             let mut octets = [0; 4096];
             while let Ok(len @ 1..) = conn.read(now, |readable| {

@@ -78,6 +78,8 @@ pub(crate) struct Peer {
     conn: Option<ConnId>,
     received: Vec<u8>,
     dmbs: Vec<BufferId>,
+    /// The send buffer, which is the DMB of the other side.
+    send_buffer: Option<BufferId>,
 }
 
 impl Peer {
@@ -116,6 +118,7 @@ impl Peer {
             conn: None,
             received: Vec::new(),
             dmbs: Vec::new(),
+            send_buffer: None,
         }
     }
 
@@ -163,6 +166,9 @@ impl Peer {
                 if let IsmCommand::RegisterDmb { buffer, .. } = command {
                     self.dmbs.push(buffer);
                 }
+                if let IsmCommand::AttachDmb { buffer, .. } = command {
+                    self.send_buffer = Some(buffer);
+                }
                 self.binding.execute(command);
             } else if let Some(completion) = self.binding.poll() {
                 self.engine.handle_ism(NOW, completion);
@@ -201,6 +207,47 @@ impl Peer {
         let len = self.binding.fill(&space, octets).unwrap();
         assert_eq!(len as usize, octets.len());
         open.commit_urgent(NOW, len).unwrap();
+        while let Some(command) = self.engine.poll_ism(NOW, self.binding.id()) {
+            self.binding.execute(command);
+        }
+    }
+
+    /// Writes as many bytes as the other side has room for, and returns how many that were.
+    pub(crate) fn fill(&mut self) -> usize {
+        while let Some(completion) = self.binding.poll() {
+            self.engine.handle_ism(NOW, completion);
+        }
+        let conn = self.conn.unwrap();
+        let mut open = self.engine.conn(conn).unwrap();
+        let bytes = vec![7; 1 << 20];
+        let written = open.write(NOW, |space| self.binding.fill(space, &bytes).unwrap());
+        self.execute();
+        written.unwrap() as usize
+    }
+
+    /// Writes bytes of which the last one is urgent, and aborts the connection, all of which one
+    /// message says.
+    pub(crate) fn abort_behind_urgent(&mut self, octets: &[u8]) {
+        let conn = self.conn.unwrap();
+        let mut open = self.engine.conn(conn).unwrap();
+        let space = open.send_space().unwrap();
+        let len = self.binding.fill(&space, octets).unwrap();
+        open.commit_urgent(NOW, len).unwrap();
+        // The message that the next one overwrites.
+        let command = self.engine.poll_ism(NOW, self.binding.id());
+        assert!(command.is_some(), "it announces the bytes");
+        self.engine.conn(conn).unwrap().abort(NOW);
+        self.execute();
+    }
+
+    /// Writes a message to the head of the other side's DMB, and signals it.
+    pub(crate) fn signal(&mut self, message: &[u8; 32]) {
+        let remote = self.binding.remote(self.send_buffer.unwrap()).unwrap();
+        let device = self.binding.device_mut();
+        device.move_cdc(remote, 0, 0, message, true).unwrap();
+    }
+
+    fn execute(&mut self) {
         while let Some(command) = self.engine.poll_ism(NOW, self.binding.id()) {
             self.binding.execute(command);
         }

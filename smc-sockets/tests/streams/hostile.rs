@@ -448,3 +448,51 @@ fn a_flood_at_the_pairing_socket_delays_no_connection() {
     }
     assert!(callers.len() > 200);
 }
+
+/// A server's stream of a client that breaks the rules from now on.
+fn established() -> (Peer, SmcStream) {
+    let (listener, address) = listener();
+    let mut client = Peer::connect(address);
+    let proposal = client.propose();
+    client.send(&proposal);
+    let accept = client.receive();
+    client.handle(&accept);
+    let confirm = client.next();
+    client.send(&confirm);
+    let (stream, _) = listener.accept().unwrap();
+    assert!(stream.carrier().is_smc());
+    (client, stream)
+}
+
+/// Bytes that the application does not read stay in the memory that it has for them.
+#[test]
+fn a_head_that_is_no_message_but_has_the_flag_of_an_abort_costs_no_memory() {
+    let (mut client, stream) = established();
+    let mut written = 0;
+    let mut head = [0; 32];
+    head[23] = 0x20;
+    for _ in 0..100 {
+        written += client.fill();
+        sleep(Duration::from_millis(1));
+        client.signal(&head);
+        sleep(Duration::from_millis(5));
+    }
+    let unread = stream.unread().unwrap().unwrap();
+    assert!(
+        written < 4 << 20,
+        "{written} bytes were taken, {unread} of them unread"
+    );
+}
+
+#[test]
+fn an_urgent_byte_and_what_came_before_it_are_there_behind_an_abort() {
+    let (mut client, mut stream) = established();
+    client.abort_behind_urgent(b"abc!");
+    sleep(Duration::from_millis(100));
+    let mut read = [0; 10];
+    assert_eq!(stream.read(&mut read).unwrap(), 3);
+    assert_eq!(&read[..3], b"abc");
+    assert_eq!(stream.receive_urgent().unwrap(), b'!');
+    let error = stream.read(&mut read).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+}
