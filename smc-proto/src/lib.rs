@@ -216,6 +216,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod adapter;
 pub mod command;
 pub mod completion;
 pub mod config;

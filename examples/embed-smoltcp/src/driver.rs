@@ -10,16 +10,15 @@
 
 use core::fmt;
 
-use smc_proto::command::{RdmaCommand, TcpCommand};
+use smc_proto::adapter::Rnic as _;
+use smc_proto::command::TcpCommand;
 use smc_proto::config::Config;
 use smc_proto::endpoint::{ClcProgress, ConnOptions, Endpoint, Next, TcpEvent};
 use smc_proto::event::{CloseReason, Event, FallbackReason};
-use smc_proto::id::{ConnId, DeviceId};
+use smc_proto::id::ConnId;
 use smc_proto::path::{LocalPath, RoceVersion, Route};
 use smc_proto::storage::Fixed;
 use smc_proto::time::Instant;
-use smc_proto::version::SmcVersion;
-use smc_proto::wire::cdc::CDC_TYPE;
 use smc_proto::wire::clc::{ClcMessage, MAX_LENGTH, Subnets};
 use smc_proto::wire::llc::LlcMessage;
 use smc_proto::wire::types::{Gid, Mac, Mtu, PeerId};
@@ -27,7 +26,7 @@ use smoltcp::iface::SocketHandle;
 use smoltcp::socket::tcp;
 use smoltcp::wire::Ipv4Address;
 
-use crate::rnic::Network;
+use crate::rnic::{DEVICE, Network};
 use crate::stack::Stack;
 
 /// Room for 4 connections, 2 of them in rendezvous at once, 1 link group, 2
@@ -35,8 +34,6 @@ use crate::stack::Stack;
 /// the peer. This is all the memory the engine has; it could be a `static`.
 type Tables = Fixed<4, 2, 1, 2, 8, 4>;
 
-/// The only RNIC of a host.
-const DEVICE: DeviceId = DeviceId(0);
 const PREFIX_LENGTH: u8 = 24;
 
 /// What carries the application's bytes.
@@ -90,6 +87,11 @@ pub(crate) struct Host {
 
 pub(crate) fn tcp_time(now: Instant) -> smoltcp::time::Instant {
     smoltcp::time::Instant::from_micros((now.as_nanos() / 1000) as i64)
+}
+
+fn print(now: Instant, name: &str, what: impl fmt::Display) {
+    let millis = now.as_nanos() as f64 / 1e6;
+    println!("  {millis:7.2} ms  {name:<6}  {what}");
 }
 
 impl Host {
@@ -148,8 +150,7 @@ impl Host {
     }
 
     fn print(&self, now: Instant, what: impl fmt::Display) {
-        let millis = now.as_nanos() as f64 / 1e6;
-        println!("  {millis:7.2} ms  {:<6}  {what}", self.name);
+        print(now, self.name, what);
     }
 
     /// Whose handle this is. No handle is given out twice, but with many
@@ -161,16 +162,12 @@ impl Host {
     // ---- inputs --------------------------------------------------------------
 
     /// Passes everything that happened to the engine; whether anything did.
-    pub(crate) fn inputs(&mut self, now: Instant, network: &mut Network) -> bool {
+    pub(crate) fn inputs(&mut self, now: Instant) -> bool {
         let mut moved = self.stack.poll(tcp_time(now));
         for index in 0..self.connections.len() {
             moved |= self.tcp_opened(now, index);
             moved |= self.show_clc(now, index);
             moved |= self.tcp_ended(now, index);
-        }
-        while let Some(completion) = network.rnic(self.number).next_completion() {
-            self.engine.handle_rdma(now, completion.as_input());
-            moved = true;
         }
         // Calling this too early or too often would be harmless.
         if self.engine.poll_timeout().is_some_and(|at| at <= now) {
@@ -286,11 +283,8 @@ impl Host {
                 self.send_clc(now, conn, &bytes[..length]);
             } else if let Some((conn, command)) = self.engine.poll_tcp() {
                 self.on_tcp_command(now, conn, command);
-            } else if let Some(command) = self.engine.poll_rdma(now, DEVICE) {
-                // An adapter polls only while its queues have room, and rings the
-                // doorbell once after the last command.
-                self.show_llc(now, &command);
-                network.execute(self.number, command);
+            } else if self.drive(now, network) {
+                // Commands were executed, or messages arrived.
             } else if let Some(event) = self.engine.poll_event() {
                 self.on_event(now, event);
             } else {
@@ -331,13 +325,12 @@ impl Host {
         }
     }
 
-    fn show_llc(&self, now: Instant, command: &RdmaCommand) {
-        if let RdmaCommand::Send { payload, .. } = command
-            && payload[0] != CDC_TYPE
-            && let Ok(message) = LlcMessage::parse(payload, SmcVersion::V1)
-        {
-            self.print(now, format_args!("{message}"));
-        }
+    /// Lets the RNIC do what the engine asks for.
+    fn drive(&mut self, now: Instant, network: &mut Network) -> bool {
+        let name = self.name;
+        let print_llc = |message: &LlcMessage<'_>| print(now, name, message);
+        let mut cable = network.cable(self.number, &print_llc);
+        cable.drive(&mut self.engine, now)
     }
 
     fn on_event(&mut self, now: Instant, event: Event) {

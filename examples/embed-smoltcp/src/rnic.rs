@@ -1,37 +1,24 @@
 //! Two RNICs in memory, and nothing between them.
 //!
 //! An adapter has libibverbs here, or a driver its hardware. The model
-//! carries out [`RdmaCommand`]s in order and answers each control command with
-//! one [`RdmaCompletion`]. What it refuses is what hardware refuses: memory that
+//! implements [`adapter::Rnic`], whose `drive` carries out the engine's commands in order
+//! and reports their completions. What it refuses is what hardware refuses: memory that
 //! is not registered on the link, keys that were never given out, bytes outside of a
 //! region, work on a queue pair that is not connected.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use smc_proto::command::{BufferKind, EYE_CATCHER, QpAddress, RdmaCommand, Segment};
+use smc_proto::adapter::{self, Answer, Refused};
+use smc_proto::command::{BufferKind, EYE_CATCHER, QpAddress, Segment};
 use smc_proto::completion::{LinkFailure, RdmaCompletion};
-use smc_proto::id::{BufferId, ConnId, LinkId};
-use smc_proto::wire::types::{Gid, Qpn, RKey, RToken};
+use smc_proto::id::{BufferId, DeviceId, LinkId, WrId};
+use smc_proto::version::SmcVersion;
+use smc_proto::wire::cdc::CDC_TYPE;
+use smc_proto::wire::llc::LlcMessage;
+use smc_proto::wire::types::{Gid, Mtu, Psn, Qpn, RKey, RToken};
 
-/// An event of an RNIC. A received message must outlive the call that
-/// sent it, so it is kept by value.
-#[derive(Debug)]
-pub(crate) enum Completion {
-    Done(RdmaCompletion<'static>),
-    Received { link: LinkId, payload: [u8; 44] },
-}
-
-impl Completion {
-    pub(crate) fn as_input(&self) -> RdmaCompletion<'_> {
-        match self {
-            Self::Done(completion) => *completion,
-            Self::Received { link, payload } => RdmaCompletion::Received {
-                link: *link,
-                payload,
-            },
-        }
-    }
-}
+/// The only RNIC of a host.
+pub(crate) const DEVICE: DeviceId = DeviceId(0);
 
 #[derive(Debug)]
 struct Memory {
@@ -64,16 +51,16 @@ pub(crate) struct Rnic {
     /// By key. A key names a region on one link only.
     regions: BTreeMap<u32, Region>,
     queue_pairs: BTreeMap<LinkId, QueuePair>,
-    completions: VecDeque<Completion>,
+    /// Messages that arrived, in order.
+    received: VecDeque<(LinkId, [u8; 44])>,
+    /// The one reported last, whose bytes the engine reads.
+    reported: Option<(LinkId, [u8; 44])>,
     /// Next queue pair number and next key.
     next: u32,
     /// RDMA WRITEs and bytes carried out so far.
     pub(crate) writes: u64,
     pub(crate) bytes_written: u64,
 }
-
-/// Why a WRITE or SEND failed: the queue pair breaks.
-type Broken = LinkFailure;
 
 impl Rnic {
     fn new(gid: Gid, first: u32) -> Self {
@@ -82,15 +69,12 @@ impl Rnic {
             memory: BTreeMap::new(),
             regions: BTreeMap::new(),
             queue_pairs: BTreeMap::new(),
-            completions: VecDeque::new(),
+            received: VecDeque::new(),
+            reported: None,
             next: first,
             writes: 0,
             bytes_written: 0,
         }
-    }
-
-    pub(crate) fn next_completion(&mut self) -> Option<Completion> {
-        self.completions.pop_front()
     }
 
     /// Memory of a buffer, for the application's bytes.
@@ -107,107 +91,6 @@ impl Rnic {
     fn draw(&mut self) -> u32 {
         self.next += 1;
         self.next
-    }
-
-    /// Carries out a command that concerns this RNIC alone.
-    fn control(&mut self, command: RdmaCommand) -> Option<RdmaCompletion<'static>> {
-        Some(match command {
-            RdmaCommand::CreateQp { link, .. } => {
-                let qpn = Qpn::new(self.draw());
-                let queue_pair = QueuePair {
-                    qpn,
-                    peer: None,
-                    active: false,
-                };
-                self.queue_pairs.insert(link, queue_pair);
-                RdmaCompletion::QpCreated { link, qpn }
-            }
-            RdmaCommand::ConnectQp { link, peer, .. } => match self.queue_pairs.get_mut(&link) {
-                Some(queue_pair) => {
-                    queue_pair.peer = Some(peer);
-                    RdmaCompletion::QpConnected { link }
-                }
-                None => RdmaCompletion::LinkRefused { link },
-            },
-            RdmaCommand::ActivateQp { link, .. } => match self.queue_pairs.get_mut(&link) {
-                Some(queue_pair) if queue_pair.peer.is_some() => {
-                    queue_pair.active = true;
-                    RdmaCompletion::QpActive { link }
-                }
-                _ => RdmaCompletion::LinkRefused { link },
-            },
-            RdmaCommand::QpToError { link } => {
-                if let Some(queue_pair) = self.queue_pairs.get_mut(&link) {
-                    (queue_pair.peer, queue_pair.active) = (None, false);
-                }
-                RdmaCompletion::QpDrained { link }
-            }
-            RdmaCommand::DestroyQp { link } => {
-                self.queue_pairs.remove(&link);
-                self.regions.retain(|_, region| region.link != link);
-                RdmaCompletion::QpDestroyed { link }
-            }
-            RdmaCommand::AllocBuffer {
-                buffer,
-                kind,
-                elements,
-                element_size,
-                eye_catcher,
-            } => {
-                let mut bytes = vec![0; usize::from(elements) * element_size as usize];
-                for element in bytes.chunks_exact_mut(element_size as usize) {
-                    prepare(element, eye_catcher);
-                }
-                self.memory.insert(buffer, Memory { kind, bytes });
-                RdmaCompletion::BufferAllocated { buffer }
-            }
-            RdmaCommand::RegisterBuffer { buffer, link } => {
-                if !self.memory.contains_key(&buffer) || !self.queue_pairs.contains_key(&link) {
-                    return Some(RdmaCompletion::BufferRefused { buffer });
-                }
-                let rkey = self.draw();
-                let region = Region {
-                    buffer,
-                    link,
-                    address: u64::from(rkey) << 32,
-                };
-                self.regions.insert(rkey, region);
-                let rtoken = RToken {
-                    rkey: RKey(rkey),
-                    address: region.address,
-                };
-                RdmaCompletion::BufferRegistered {
-                    buffer,
-                    link,
-                    rtoken,
-                }
-            }
-            RdmaCommand::DeregisterBuffer { buffer, link } => {
-                self.regions
-                    .retain(|_, region| (region.buffer, region.link) != (buffer, link));
-                RdmaCompletion::BufferDeregistered { buffer, link }
-            }
-            RdmaCommand::FreeBuffer { buffer } => {
-                self.regions.retain(|_, region| region.buffer != buffer);
-                self.memory.remove(&buffer);
-                RdmaCompletion::BufferFreed { buffer }
-            }
-            RdmaCommand::ClearElement {
-                buffer,
-                offset,
-                length,
-                eye_catcher,
-            } => match slice_mut(self.memory(buffer), u64::from(offset), length as usize) {
-                Some(element) => {
-                    prepare(element, eye_catcher);
-                    RdmaCompletion::ElementCleared { buffer, offset }
-                }
-                None => RdmaCompletion::BufferRefused { buffer },
-            },
-            RdmaCommand::Write { .. }
-            | RdmaCommand::Send { .. }
-            | RdmaCommand::SendLarge { .. } => return None,
-        })
     }
 
     /// The pieces of a send buffer, if it is registered on the link.
@@ -270,46 +153,29 @@ impl Network {
         &mut self.rnics[host]
     }
 
-    /// Carries out a command of one host.
-    pub(crate) fn execute(&mut self, host: usize, command: RdmaCommand) {
-        let done = match command {
-            RdmaCommand::Write {
-                link,
-                conn,
-                buffer,
-                source,
-                rkey,
-                address,
-            } => match self.write(host, link, buffer, source, rkey, address) {
-                // A WRITE is unsignalled: the completion of the SEND behind it covers both.
-                Ok(()) => return,
-                Err(cause) => self.fail(host, link, cause, Some(conn)),
-            },
-            RdmaCommand::Send {
-                link,
-                wr_id,
-                payload,
-            } => match self.send(host, link, payload) {
-                Ok(()) => RdmaCompletion::Sent { link, wr_id },
-                Err(cause) => self.fail(host, link, cause, None),
-            },
-            control => match self.rnics[host].control(control) {
-                Some(completion) => completion,
-                None => return,
-            },
-        };
-        let completions = &mut self.rnics[host].completions;
-        completions.push_back(Completion::Done(done));
-    }
-
-    /// Returns this host's RNIC, the other one, and this host's end of the link.
-    fn ends(
-        &mut self,
+    /// The RNIC of one host and its cable to the other, which prints LLC messages.
+    pub(crate) fn cable<'a>(
+        &'a mut self,
         host: usize,
-        link: LinkId,
-    ) -> Result<(&mut Rnic, &mut Rnic, LinkId), Broken> {
+        print: &'a dyn Fn(&LlcMessage<'_>),
+    ) -> Cable<'a> {
         let [a, b] = &mut self.rnics;
         let (near, far) = if host == 0 { (a, b) } else { (b, a) };
+        Cable { near, far, print }
+    }
+}
+
+/// An RNIC and the one at the other end.
+pub(crate) struct Cable<'a> {
+    near: &'a mut Rnic,
+    far: &'a mut Rnic,
+    print: &'a dyn Fn(&LlcMessage<'_>),
+}
+
+impl Cable<'_> {
+    /// The other end of a link.
+    fn other_end(&self, link: LinkId) -> Result<LinkId, LinkFailure> {
+        let (near, far) = (&self.near, &self.far);
         let queue_pair = near.queue_pairs.get(&link).filter(|q| q.active);
         let queue_pair = queue_pair.ok_or(LinkFailure::Other)?;
         let is_other_end = |q: &QueuePair| {
@@ -321,50 +187,166 @@ impl Network {
         };
         let other_end = far.queue_pairs.iter().find(|(_, q)| is_other_end(q));
         let (to, _) = other_end.ok_or(LinkFailure::RetriesExhausted)?;
-        let to = *to;
-        Ok((near, far, to))
+        Ok(*to)
     }
 
     fn write(
         &mut self,
-        host: usize,
         link: LinkId,
         buffer: BufferId,
         source: [Segment; 2],
-        rkey: RKey,
-        address: u64,
-    ) -> Result<(), Broken> {
-        let (near, far, to) = self.ends(host, link)?;
-        let pieces = near.source(link, buffer, source);
+        target: RToken,
+    ) -> Result<(), LinkFailure> {
+        let to = self.other_end(link)?;
+        let pieces = self.near.source(link, buffer, source);
         let [first, second] = pieces.ok_or(LinkFailure::Other)?;
         let length = first.len() + second.len();
-        let target = far.target(to, rkey, address, length);
+        let target = self.far.target(to, target.rkey, target.address, length);
         let target = target.ok_or(LinkFailure::RemoteAccess)?;
         let (head, tail) = target.split_at_mut(first.len());
         head.copy_from_slice(first);
         tail.copy_from_slice(second);
-        near.writes += 1;
-        near.bytes_written += length as u64;
+        self.near.writes += 1;
+        self.near.bytes_written += length as u64;
         Ok(())
     }
 
-    fn send(&mut self, host: usize, link: LinkId, payload: [u8; 44]) -> Result<(), Broken> {
-        let (_, far, to) = self.ends(host, link)?;
-        let received = Completion::Received { link: to, payload };
-        far.completions.push_back(received);
-        Ok(())
-    }
-
-    fn fail(
-        &mut self,
-        host: usize,
-        link: LinkId,
-        cause: LinkFailure,
-        conn: Option<ConnId>,
-    ) -> RdmaCompletion<'static> {
-        if let Some(queue_pair) = self.rnics[host].queue_pairs.get_mut(&link) {
+    /// A queue pair whose work failed does no more.
+    fn fail(&mut self, link: LinkId) {
+        if let Some(queue_pair) = self.near.queue_pairs.get_mut(&link) {
             queue_pair.active = false;
         }
-        RdmaCompletion::LinkFailed { link, cause, conn }
+    }
+}
+
+impl adapter::Rnic for Cable<'_> {
+    fn device(&self) -> DeviceId {
+        DEVICE
+    }
+
+    fn create_qp(&mut self, link: LinkId, _: u8, _: u16, _: u32) -> Answer<Qpn> {
+        let qpn = Qpn::new(self.near.draw());
+        let queue_pair = QueuePair {
+            qpn,
+            peer: None,
+            active: false,
+        };
+        self.near.queue_pairs.insert(link, queue_pair);
+        Answer::Done(qpn)
+    }
+
+    fn connect_qp(&mut self, link: LinkId, peer: QpAddress, _: Mtu, _: u8) -> Answer {
+        let queue_pair = self.near.queue_pairs.get_mut(&link);
+        queue_pair.map(|q| q.peer = Some(peer)).into()
+    }
+
+    fn activate_qp(&mut self, link: LinkId, _: Psn) -> Answer {
+        let queue_pair = self.near.queue_pairs.get_mut(&link);
+        let queue_pair = queue_pair.filter(|q| q.peer.is_some());
+        queue_pair.map(|q| q.active = true).into()
+    }
+
+    fn drain_qp(&mut self, link: LinkId) -> Answer {
+        if let Some(queue_pair) = self.near.queue_pairs.get_mut(&link) {
+            (queue_pair.peer, queue_pair.active) = (None, false);
+        }
+        Answer::Done(())
+    }
+
+    fn destroy_qp(&mut self, link: LinkId) -> Answer {
+        self.near.queue_pairs.remove(&link);
+        self.near.regions.retain(|_, region| region.link != link);
+        Answer::Done(())
+    }
+
+    fn alloc_buffer(
+        &mut self,
+        buffer: BufferId,
+        kind: BufferKind,
+        elements: u8,
+        element_size: u32,
+        eye_catcher: bool,
+    ) -> Answer {
+        let mut bytes = vec![0; usize::from(elements) * element_size as usize];
+        for element in bytes.chunks_exact_mut(element_size as usize) {
+            prepare(element, eye_catcher);
+        }
+        self.near.memory.insert(buffer, Memory { kind, bytes });
+        Answer::Done(())
+    }
+
+    fn register_buffer(&mut self, buffer: BufferId, link: LinkId) -> Answer<RToken> {
+        let near = &mut *self.near;
+        if !near.memory.contains_key(&buffer) || !near.queue_pairs.contains_key(&link) {
+            return Answer::Failed(Refused);
+        }
+        let rkey = near.draw();
+        let region = Region {
+            buffer,
+            link,
+            address: u64::from(rkey) << 32,
+        };
+        near.regions.insert(rkey, region);
+        Answer::Done(RToken {
+            rkey: RKey(rkey),
+            address: region.address,
+        })
+    }
+
+    fn deregister_buffer(&mut self, buffer: BufferId, link: LinkId) -> Answer {
+        let regions = &mut self.near.regions;
+        regions.retain(|_, region| (region.buffer, region.link) != (buffer, link));
+        Answer::Done(())
+    }
+
+    fn free_buffer(&mut self, buffer: BufferId) -> Answer {
+        self.near
+            .regions
+            .retain(|_, region| region.buffer != buffer);
+        self.near.memory.remove(&buffer);
+        Answer::Done(())
+    }
+
+    fn clear_element(
+        &mut self,
+        buffer: BufferId,
+        offset: u32,
+        length: u32,
+        eye_catcher: bool,
+    ) -> Answer {
+        let memory = self.near.memory(buffer);
+        let element = slice_mut(memory, u64::from(offset), length as usize);
+        element.map(|element| prepare(element, eye_catcher)).into()
+    }
+
+    fn write(
+        &mut self,
+        link: LinkId,
+        buffer: BufferId,
+        source: [Segment; 2],
+        target: RToken,
+    ) -> Result<(), LinkFailure> {
+        let written = Cable::write(self, link, buffer, source, target);
+        written.inspect_err(|_| self.fail(link))
+    }
+
+    fn send(&mut self, link: LinkId, _: WrId, payload: &[u8; 44]) -> Answer<(), LinkFailure> {
+        if payload[0] != CDC_TYPE
+            && let Ok(message) = LlcMessage::parse(payload, SmcVersion::V1)
+        {
+            (self.print)(&message);
+        }
+        let to = self.other_end(link).inspect_err(|_| self.fail(link));
+        to.map(|to| self.far.received.push_back((to, *payload)))
+            .into()
+    }
+
+    fn poll_completion(&mut self) -> Option<RdmaCompletion<'_>> {
+        self.near.reported = self.near.received.pop_front();
+        let (link, payload) = self.near.reported.as_ref()?;
+        Some(RdmaCompletion::Received {
+            link: *link,
+            payload,
+        })
     }
 }

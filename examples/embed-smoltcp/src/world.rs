@@ -79,7 +79,7 @@ impl World {
             let mut moved = false;
             for host in 0..2 {
                 let host = &mut self.hosts[host];
-                moved |= host.inputs(self.now, &mut self.network);
+                moved |= host.inputs(self.now);
                 moved |= host.outputs(self.now, &mut self.network);
                 if condition(self) {
                     return;

@@ -1,30 +1,23 @@
 //! A host: the engine, an RNIC, one end of a TCP connection; and two of them, joined.
 
-use core::fmt;
-
-use smc_proto::command::{RdmaCommand, TcpCommand};
-use smc_proto::completion::RdmaCompletion;
+use smc_proto::adapter::Rnic as _;
+use smc_proto::command::TcpCommand;
 use smc_proto::config::Config;
 use smc_proto::connection::Shutdown;
 use smc_proto::endpoint::{ConnOptions, Endpoint, OpenError, TcpEvent};
 use smc_proto::event::Event;
-use smc_proto::id::{ConnId, DeviceId, LanId};
+use smc_proto::id::{ConnId, LanId};
 use smc_proto::path::{LocalPath, RoceVersion, Route};
 use smc_proto::storage::Fixed;
 use smc_proto::time::Instant;
-use smc_proto::version::SmcVersion;
 use smc_proto::wire::clc::{ClcMessage, MAX_LENGTH, Subnets};
-use smc_proto::wire::llc::LlcMessage;
 use smc_proto::wire::types::{BufferSize, Gid, Mac, Mtu, PeerId};
 
-use crate::rnic::{BUFFERS, LINKS, Rnic};
+use crate::rnic::{BUFFERS, Cable, DEVICE, LINKS, Report, Rnic};
 
 /// Room for 2 connections, 1 of them in rendezvous, 1 link group, 2 links, 4 buffers (an RMB and
 /// a send buffer for each connection), 2 RMBs of the peer. The engine has no other memory.
 pub type Tables = Fixed<2, 1, 1, LINKS, BUFFERS, 2>;
-
-/// The only RNIC of a host.
-const DEVICE: DeviceId = DeviceId(0);
 
 /// What carries the bytes of the application.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -115,9 +108,6 @@ impl Host {
     }
 }
 
-/// What a [`World`] reports: who did what.
-pub type Report<'a> = &'a mut dyn FnMut(&str, fmt::Arguments<'_>);
-
 /// Two hosts, joined by a TCP connection and by a cable between their RNICs.
 pub struct World {
     /// The client, and the server.
@@ -171,8 +161,15 @@ fn turn(near: &mut Host, far: &mut Host, now: Instant, report: Report<'_>) -> bo
             deliver_clc(near, far, now, &clc[..length], report);
         } else if let Some((_, command)) = near.engine.poll_tcp() {
             on_tcp_command(near, far, now, command);
-        } else if let Some(command) = near.engine.poll_rdma(now, DEVICE) {
-            execute(near, far, now, command, report);
+        } else if (Cable {
+            name: near.name,
+            near: &mut near.rnic,
+            far: &mut far.rnic,
+            report,
+        })
+        .drive(&mut near.engine, now)
+        {
+            // Commands were executed, or messages arrived.
         } else if let Some(event) = near.engine.poll_event() {
             on_event(near, now, event, report);
         } else {
@@ -207,70 +204,6 @@ fn on_tcp_command(near: &mut Host, far: &mut Host, now: Instant, command: TcpCom
     if let Some(conn) = far.conn {
         far.engine.handle_tcp(now, conn, event);
     }
-}
-
-/// What the engine wants of the RNIC.
-fn execute(
-    near: &mut Host,
-    far: &mut Host,
-    now: Instant,
-    command: RdmaCommand,
-    report: Report<'_>,
-) {
-    let done = match command {
-        RdmaCommand::Write {
-            link,
-            conn,
-            buffer,
-            source,
-            rkey,
-            address,
-        } => {
-            let length = source[0].length + source[1].length;
-            report(near.name, format_args!("RDMA WRITE of {length} bytes"));
-            match near
-                .rnic
-                .write(&mut far.rnic, (link, rkey, address), buffer, source)
-            {
-                // A WRITE has no answer: the SEND behind it has one for both.
-                Ok(()) => return,
-                Err(cause) => RdmaCompletion::LinkFailed {
-                    link,
-                    cause,
-                    conn: Some(conn),
-                },
-            }
-        }
-        RdmaCommand::Send {
-            link,
-            wr_id,
-            payload,
-        } => match near.rnic.send(&far.rnic, link) {
-            Ok(there) => {
-                match LlcMessage::parse(&payload, SmcVersion::V1) {
-                    Ok(message) => report(near.name, format_args!("{message}")),
-                    Err(_) => report(near.name, format_args!("CDC message")),
-                }
-                let received = RdmaCompletion::Received {
-                    link: there,
-                    payload: &payload,
-                };
-                far.engine.handle_rdma(now, received);
-                RdmaCompletion::Sent { link, wr_id }
-            }
-            Err(cause) => RdmaCompletion::LinkFailed {
-                link,
-                cause,
-                conn: None,
-            },
-        },
-        control => match near.rnic.control(control) {
-            Some(answer) => answer,
-            // Messages of more than 44 bytes are of version 2, which is not offered here.
-            None => return,
-        },
-    };
-    near.engine.handle_rdma(now, done);
 }
 
 /// What the application has to know.

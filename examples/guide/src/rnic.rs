@@ -1,13 +1,22 @@
 //! An RNIC that is nothing but memory: what hardware does, in arrays.
 //!
-//! The engine asks for queue pairs, memory and registrations by [`RdmaCommand`], and this
-//! RNIC refuses what hardware refuses: memory that is not registered, keys that were not given
-//! out, bytes outside of a region, work on a queue pair that is not connected.
+//! The engine asks for queue pairs, memory and registrations by the methods of
+//! [`adapter::Rnic`], and this RNIC refuses what hardware refuses: memory that is not registered,
+//! keys that were not given out, bytes outside of a region, work on a queue pair that is not
+//! connected.
 
-use smc_proto::command::{BufferKind, BufferSpans, QpAddress, RdmaCommand, Segment};
+use core::fmt;
+
+use smc_proto::adapter::{self, Answer, Refused};
+use smc_proto::command::{BufferKind, BufferSpans, QpAddress, Segment};
 use smc_proto::completion::{LinkFailure, RdmaCompletion};
-use smc_proto::id::{BufferId, LinkId};
-use smc_proto::wire::types::{Qpn, RKey, RToken};
+use smc_proto::id::{BufferId, DeviceId, LinkId, WrId};
+use smc_proto::version::SmcVersion;
+use smc_proto::wire::llc::LlcMessage;
+use smc_proto::wire::types::{Mtu, Psn, Qpn, RKey, RToken};
+
+/// The only RNIC of a host.
+pub const DEVICE: DeviceId = DeviceId(0);
 
 /// Most buffers, as the engine's tables have room for.
 pub const BUFFERS: usize = 4;
@@ -15,6 +24,8 @@ pub const BUFFERS: usize = 4;
 pub const LINKS: usize = 2;
 /// Bytes of each buffer.
 pub const SIZE: usize = 16 << 10;
+/// Messages that may wait to be reported.
+const RECEIVES: usize = 4;
 
 /// One RNIC, and the memory that it reads and writes.
 pub struct Rnic {
@@ -22,8 +33,35 @@ pub struct Rnic {
     kinds: [Option<BufferKind>; BUFFERS],
     queue_pairs: [Option<QueuePair>; LINKS],
     regions: [[Option<RKey>; LINKS]; BUFFERS],
+    receives: Receives,
     /// Numbers of queue pairs, and keys: no number is given out twice.
     next: u32,
+}
+
+/// Messages that arrived, in order.
+struct Receives {
+    ring: [Option<(LinkId, [u8; 44])>; RECEIVES],
+    first: usize,
+    count: usize,
+}
+
+impl Receives {
+    const fn is_full(&self) -> bool {
+        self.count == RECEIVES
+    }
+
+    fn put(&mut self, link: LinkId, payload: [u8; 44]) {
+        self.ring[(self.first + self.count) % RECEIVES] = Some((link, payload));
+        self.count += 1;
+    }
+
+    /// The oldest one, which stays where it is until the next message takes its place.
+    fn take(&mut self) -> Option<&(LinkId, [u8; 44])> {
+        let at = self.first;
+        self.count = self.count.checked_sub(1)?;
+        self.first = (at + 1) % RECEIVES;
+        self.ring[at].as_ref()
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -45,6 +83,11 @@ impl Rnic {
             kinds: [None; BUFFERS],
             queue_pairs: [None; LINKS],
             regions: [[None; LINKS]; BUFFERS],
+            receives: Receives {
+                ring: [None; RECEIVES],
+                first: 0,
+                count: 0,
+            },
             next: first,
         }
     }
@@ -56,108 +99,6 @@ impl Rnic {
 
     fn queue_pair(&mut self, link: LinkId) -> Option<&mut QueuePair> {
         self.queue_pairs.get_mut(link.index() as usize)?.as_mut()
-    }
-
-    /// Executes a control command: its answer. `None`: not a control command.
-    pub fn control(&mut self, command: RdmaCommand) -> Option<RdmaCompletion<'static>> {
-        Some(match command {
-            RdmaCommand::CreateQp { link, .. } => {
-                let qpn = Qpn::new(self.draw());
-                let (peer, active) = (None, false);
-                let Some(place) = self.queue_pairs.get_mut(link.index() as usize) else {
-                    return Some(RdmaCompletion::LinkRefused { link });
-                };
-                *place = Some(QueuePair {
-                    link,
-                    qpn,
-                    peer,
-                    active,
-                });
-                RdmaCompletion::QpCreated { link, qpn }
-            }
-            RdmaCommand::ConnectQp { link, peer, .. } => match self.queue_pair(link) {
-                Some(queue_pair) => {
-                    queue_pair.peer = Some(peer);
-                    RdmaCompletion::QpConnected { link }
-                }
-                None => RdmaCompletion::LinkRefused { link },
-            },
-            RdmaCommand::ActivateQp { link, .. } => match self.queue_pair(link) {
-                Some(queue_pair) if queue_pair.peer.is_some() => {
-                    queue_pair.active = true;
-                    RdmaCompletion::QpActive { link }
-                }
-                _ => RdmaCompletion::LinkRefused { link },
-            },
-            RdmaCommand::QpToError { link } => {
-                if let Some(queue_pair) = self.queue_pair(link) {
-                    queue_pair.active = false;
-                }
-                RdmaCompletion::QpDrained { link }
-            }
-            RdmaCommand::DestroyQp { link } => {
-                if let Some(place) = self.queue_pairs.get_mut(link.index() as usize) {
-                    *place = None;
-                }
-                RdmaCompletion::QpDestroyed { link }
-            }
-            RdmaCommand::AllocBuffer {
-                buffer,
-                kind,
-                elements,
-                element_size,
-                ..
-            } => {
-                let index = buffer.index() as usize;
-                if index >= BUFFERS || usize::from(elements) * element_size as usize != SIZE {
-                    return Some(RdmaCompletion::BufferRefused { buffer });
-                }
-                self.memory[index].fill(0);
-                self.kinds[index] = Some(kind);
-                RdmaCompletion::BufferAllocated { buffer }
-            }
-            RdmaCommand::RegisterBuffer { buffer, link } => {
-                let rkey = RKey(self.draw());
-                let (row, column) = (buffer.index() as usize, link.index() as usize);
-                match self
-                    .regions
-                    .get_mut(row)
-                    .and_then(|row| row.get_mut(column))
-                {
-                    Some(region) => *region = Some(rkey),
-                    None => return Some(RdmaCompletion::BufferRefused { buffer }),
-                }
-                // Addresses of a region count from 0 here; with hardware they are pointers.
-                let rtoken = RToken { rkey, address: 0 };
-                RdmaCompletion::BufferRegistered {
-                    buffer,
-                    link,
-                    rtoken,
-                }
-            }
-            RdmaCommand::DeregisterBuffer { buffer, link } => {
-                self.regions[buffer.index() as usize][link.index() as usize] = None;
-                RdmaCompletion::BufferDeregistered { buffer, link }
-            }
-            RdmaCommand::FreeBuffer { buffer } => {
-                self.kinds[buffer.index() as usize] = None;
-                self.regions[buffer.index() as usize] = [None; LINKS];
-                RdmaCompletion::BufferFreed { buffer }
-            }
-            RdmaCommand::ClearElement {
-                buffer,
-                offset,
-                length,
-                ..
-            } => {
-                let memory = &mut self.memory[buffer.index() as usize];
-                memory[offset as usize..][..length as usize].fill(0);
-                RdmaCompletion::ElementCleared { buffer, offset }
-            }
-            RdmaCommand::Write { .. }
-            | RdmaCommand::Send { .. }
-            | RdmaCommand::SendLarge { .. } => return None,
-        })
     }
 
     /// The link of `far` that this link is connected to, both ways.
@@ -172,47 +113,6 @@ impl Rnic {
         other
             .map(|other| other.link)
             .ok_or(LinkFailure::RetriesExhausted)
-    }
-
-    /// An RDMA WRITE out of a send buffer into memory that `far` has registered.
-    ///
-    /// # Errors
-    /// What breaks the queue pair.
-    pub fn write(
-        &mut self,
-        far: &mut Self,
-        (link, key, address): (LinkId, RKey, u64),
-        buffer: BufferId,
-        pieces: [Segment; 2],
-    ) -> Result<(), LinkFailure> {
-        let there = self.other_end(far, link)?;
-        let is_named = |row: &[Option<RKey>; LINKS]| row[there.index() as usize] == Some(key);
-        let target = far.regions.iter().position(is_named);
-        let target = target.filter(|row| far.kinds[*row] == Some(BufferKind::Rmb));
-        let memory = &mut far.memory[target.ok_or(LinkFailure::RemoteAccess)?];
-        let mut at = address as usize;
-        for piece in pieces {
-            let source = self.memory[buffer.index() as usize]
-                .get(piece.offset as usize..)
-                .and_then(|rest| rest.get(..piece.length as usize));
-            let source = source.ok_or(LinkFailure::Other)?;
-            let place = memory
-                .get_mut(at..)
-                .and_then(|rest| rest.get_mut(..source.len()));
-            place
-                .ok_or(LinkFailure::RemoteAccess)?
-                .copy_from_slice(source);
-            at += source.len();
-        }
-        Ok(())
-    }
-
-    /// A SEND: the link at which it arrives at `far`.
-    ///
-    /// # Errors
-    /// What breaks the queue pair.
-    pub fn send(&mut self, far: &Self, link: LinkId) -> Result<LinkId, LinkFailure> {
-        self.other_end(far, link)
     }
 
     /// Copies bytes into free pieces of a send buffer: how many.
@@ -237,5 +137,158 @@ impl Rnic {
             taken += len;
         }
         taken as u32
+    }
+}
+
+/// What a [`World`](crate::host::World) reports: who did what.
+pub type Report<'a> = &'a mut dyn FnMut(&str, fmt::Arguments<'_>);
+
+/// The RNIC of a host, and the cable to another one.
+pub struct Cable<'a> {
+    /// Name of the host, for reports.
+    pub name: &'static str,
+    /// Its RNIC.
+    pub near: &'a mut Rnic,
+    /// The RNIC at the other end.
+    pub far: &'a mut Rnic,
+    /// Who wants to know.
+    pub report: Report<'a>,
+}
+
+impl adapter::Rnic for Cable<'_> {
+    fn device(&self) -> DeviceId {
+        DEVICE
+    }
+
+    fn create_qp(&mut self, link: LinkId, _: u8, _: u16, _: u32) -> Answer<Qpn> {
+        let qpn = Qpn::new(self.near.draw());
+        let Some(place) = self.near.queue_pairs.get_mut(link.index() as usize) else {
+            return Answer::Failed(Refused);
+        };
+        *place = Some(QueuePair {
+            link,
+            qpn,
+            peer: None,
+            active: false,
+        });
+        Answer::Done(qpn)
+    }
+
+    fn connect_qp(&mut self, link: LinkId, peer: QpAddress, _: Mtu, _: u8) -> Answer {
+        let queue_pair = self.near.queue_pair(link);
+        queue_pair.map(|qp| qp.peer = Some(peer)).into()
+    }
+
+    fn activate_qp(&mut self, link: LinkId, _: Psn) -> Answer {
+        let queue_pair = self.near.queue_pair(link).filter(|qp| qp.peer.is_some());
+        queue_pair.map(|qp| qp.active = true).into()
+    }
+
+    fn drain_qp(&mut self, link: LinkId) -> Answer {
+        self.near
+            .queue_pair(link)
+            .map(|qp| qp.active = false)
+            .into()
+    }
+
+    fn destroy_qp(&mut self, link: LinkId) -> Answer {
+        self.near.queue_pairs[link.index() as usize] = None;
+        Answer::Done(())
+    }
+
+    fn alloc_buffer(
+        &mut self,
+        buffer: BufferId,
+        kind: BufferKind,
+        elements: u8,
+        element_size: u32,
+        _: bool,
+    ) -> Answer {
+        let index = buffer.index() as usize;
+        if index >= BUFFERS || usize::from(elements) * element_size as usize != SIZE {
+            return Answer::Failed(Refused);
+        }
+        self.near.memory[index].fill(0);
+        self.near.kinds[index] = Some(kind);
+        Answer::Done(())
+    }
+
+    fn register_buffer(&mut self, buffer: BufferId, link: LinkId) -> Answer<RToken> {
+        let rkey = RKey(self.near.draw());
+        self.near.regions[buffer.index() as usize][link.index() as usize] = Some(rkey);
+        // Addresses of a region count from 0 here; with hardware they are pointers.
+        Answer::Done(RToken { rkey, address: 0 })
+    }
+
+    fn deregister_buffer(&mut self, buffer: BufferId, link: LinkId) -> Answer {
+        self.near.regions[buffer.index() as usize][link.index() as usize] = None;
+        Answer::Done(())
+    }
+
+    fn free_buffer(&mut self, buffer: BufferId) -> Answer {
+        self.near.kinds[buffer.index() as usize] = None;
+        Answer::Done(())
+    }
+
+    fn clear_element(&mut self, buffer: BufferId, offset: u32, length: u32, _: bool) -> Answer {
+        let memory = &mut self.near.memory[buffer.index() as usize];
+        memory[offset as usize..][..length as usize].fill(0);
+        Answer::Done(())
+    }
+
+    fn write(
+        &mut self,
+        link: LinkId,
+        buffer: BufferId,
+        source: [Segment; 2],
+        target: RToken,
+    ) -> Result<(), LinkFailure> {
+        let (near, far) = (&mut *self.near, &mut *self.far);
+        let length = source[0].length + source[1].length;
+        (self.report)(self.name, format_args!("RDMA WRITE of {length} bytes"));
+        let there = near.other_end(far, link)?;
+        let is_named =
+            |row: &[Option<RKey>; LINKS]| row[there.index() as usize] == Some(target.rkey);
+        let row = far.regions.iter().position(is_named);
+        let row = row.filter(|row| far.kinds[*row] == Some(BufferKind::Rmb));
+        let memory = &mut far.memory[row.ok_or(LinkFailure::RemoteAccess)?];
+        let mut at = target.address as usize;
+        for piece in source {
+            let bytes = near.memory[buffer.index() as usize]
+                .get(piece.offset as usize..)
+                .and_then(|rest| rest.get(..piece.length as usize));
+            let bytes = bytes.ok_or(LinkFailure::Other)?;
+            let place = memory
+                .get_mut(at..)
+                .and_then(|rest| rest.get_mut(..bytes.len()));
+            place
+                .ok_or(LinkFailure::RemoteAccess)?
+                .copy_from_slice(bytes);
+            at += bytes.len();
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, link: LinkId, _: WrId, payload: &[u8; 44]) -> Answer<(), LinkFailure> {
+        match LlcMessage::parse(payload, SmcVersion::V1) {
+            Ok(message) => (self.report)(self.name, format_args!("{message}")),
+            Err(_) => (self.report)(self.name, format_args!("CDC message")),
+        }
+        let there = self.near.other_end(self.far, link);
+        there
+            .map(|there| self.far.receives.put(there, *payload))
+            .into()
+    }
+
+    fn poll_completion(&mut self) -> Option<RdmaCompletion<'_>> {
+        let (link, payload) = self.near.receives.take()?;
+        Some(RdmaCompletion::Received {
+            link: *link,
+            payload,
+        })
+    }
+
+    fn has_room(&self) -> bool {
+        !self.far.receives.is_full()
     }
 }
