@@ -22,6 +22,7 @@ mod objects;
 #[cfg_attr(not(feature = "trace"), path = "unobserved.rs")]
 mod observed;
 mod parsers;
+mod rnic;
 mod scenarios;
 mod sink;
 mod smcd;

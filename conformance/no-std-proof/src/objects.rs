@@ -1,5 +1,6 @@
 //! The types at the seams: commands, completions, events, settings, handles.
 
+use smc_proto::adapter::Rnic;
 use smc_proto::command::{BufferKind, DataTransmit, QpAddress, RdmaCommand, Segment, TcpCommand};
 use smc_proto::completion::{LinkFailure, RdmaCompletion};
 use smc_proto::config::{
@@ -25,7 +26,8 @@ use smc_proto::wire::types::{
 
 use crate::fabric::Tables;
 use crate::input::Input;
-use crate::observed::stored;
+use crate::observed::{Stored, stored};
+use crate::rnic::{self, Nic, Plain};
 use crate::sink::{Sink, keep};
 use crate::values::Any;
 
@@ -73,8 +75,12 @@ pub fn all(input: &mut Input, sink: &mut Sink, handles: Handles) {
     sink.ordered(&wr_id, &WrId(2));
 
     time(input, sink);
+    let config = Config::new(PeerId::new(1, Mac([2; 6])));
+    let mut engine = Endpoint::new(config, input.u64(), stored(Tables::default()));
+    rnic::answers(input, sink);
     for _ in 0..16 {
-        command(input, sink, handles);
+        let drawn = command(input, sink, handles);
+        adapter(input, &mut engine, drawn, handles.link);
         completion(input, sink, handles);
         event(input, sink, handles);
     }
@@ -99,7 +105,24 @@ fn time(input: &mut Input, sink: &mut Sink) {
     ));
 }
 
-fn command(input: &mut Input, sink: &mut Sink, handles: Handles) {
+/// Has an RNIC execute a command, and all that the engine has.
+fn adapter(
+    input: &mut Input,
+    engine: &mut Endpoint<Stored<Tables>>,
+    command: RdmaCommand,
+    link: LinkId,
+) {
+    let now = Instant::from_nanos(input.u64());
+    let completions = (link, input.below(4));
+    let mut nic = Nic { input, completions };
+    nic.execute(engine, now, command);
+    keep(nic.drive(engine, now));
+    let mut plain = Plain(nic);
+    plain.execute(engine, now, command);
+    keep(plain.drive(engine, now));
+}
+
+fn command(input: &mut Input, sink: &mut Sink, handles: Handles) -> RdmaCommand {
     let Handles {
         conn, link, buffer, ..
     } = handles;
@@ -193,6 +216,7 @@ fn command(input: &mut Input, sink: &mut Sink, handles: Handles) {
         TcpCommand::Reset,
     ]);
     sink.value(&tcp, &TcpCommand::Close);
+    command
 }
 
 fn failure(input: &mut Input) -> LinkFailure {
@@ -431,6 +455,7 @@ fn storage(input: &mut Input, sink: &mut Sink) {
     sink.debug(&copy);
     let mut head = PoolHead::EMPTY;
     sink.debug(&head.clone());
+    keep(head.used());
     let mut slots = [const { Slot::<u64>::EMPTY }; 3];
     sink.debug(&slots.clone());
     sink.debug(&Pool::new(&mut head, &mut slots));
