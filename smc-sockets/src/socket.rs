@@ -46,6 +46,8 @@ pub(crate) struct Socket {
     pub(crate) opening: SharedOpening,
     /// An urgent mark stands before bytes that were not read.
     marked: AtomicBool,
+    /// There are bytes in [`Status::left`].
+    has_saved: AtomicBool,
     /// Bytes that must have come over TCP before anybody is woken by them.
     low_water: AtomicUsize,
     /// Whether the peer has sent a CLC message.
@@ -80,7 +82,8 @@ pub(crate) struct Status {
     pub(crate) carrier: Option<Carrier>,
     /// How the SMC connection ended, once it has.
     pub(crate) closed: Option<CloseReason>,
-    /// Bytes that had arrived when the peer's memory went away.
+    /// Bytes that had arrived when the peer aborted, or its memory went away. They are read before any
+    /// that the engine has, which may go on with the connection.
     pub(crate) left: VecDeque<u8>,
     /// Behind them the stream ended in order.
     pub(crate) ended: bool,
@@ -106,6 +109,17 @@ impl Status {
 const MAX_BACKOFF: u32 = 32;
 
 impl Socket {
+    /// Whether bytes were saved that were not read yet.
+    #[inline(always)]
+    pub(crate) fn has_saved(&self) -> bool {
+        self.has_saved.load(Ordering::Relaxed)
+    }
+
+    /// Notes whether there are such bytes. Callers hold the endpoint's lock.
+    pub(crate) fn set_saved(&self, has_saved: bool) {
+        self.has_saved.store(has_saved, Ordering::Relaxed);
+    }
+
     /// A socket whose connection this side accepted, or of which nothing is decided yet.
     pub(crate) fn new(
         tcp: impl Into<Arc<TcpStream>>,
@@ -130,6 +144,7 @@ impl Socket {
             watching: AtomicBool::new(false),
             opening: SharedOpening::new(),
             marked: AtomicBool::new(false),
+            has_saved: AtomicBool::new(false),
             low_water: AtomicUsize::new(1),
             received_clc: AtomicBool::new(false),
             conn: OnceLock::new(),

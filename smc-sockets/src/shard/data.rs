@@ -46,7 +46,8 @@ impl State {
     /// wait. An answer comes soon, and to begin to wait takes longer than some looks.
     #[inline(always)]
     pub(crate) fn hear_at_once(&mut self, shard: &Arc<Shard>, socket: &Socket, now: Instant) {
-        if socket.conn().is_none_or(|id| self.engine.is_readable(id)) {
+        let is_readable = |id| self.engine.is_readable(id);
+        if socket.has_saved() || socket.conn().is_none_or(is_readable) {
             return;
         }
         for look in 0..POLLS_PER_CLOCK {
@@ -71,6 +72,13 @@ impl State {
         into: &mut [u8],
         now: Instant,
     ) -> Option<io::Result<usize>> {
+        if socket.has_saved() {
+            let read = read_left(socket, into);
+            if socket.is_polled() && !self.is_readable(socket, now) {
+                socket.mark(Direction::Read);
+            }
+            return Some(read);
+        }
         let (id, via) = (socket.conn(), socket.via());
         let transports = &mut self.transports;
         let read = match id {
@@ -225,7 +233,7 @@ impl State {
 
     /// Whether reading would not wait.
     pub(crate) fn is_readable(&mut self, socket: &Socket, now: Instant) -> bool {
-        if socket.is_marked() && socket.has_urgent_next() {
+        if socket.has_saved() || socket.is_marked() && socket.has_urgent_next() {
             return true;
         }
         let conn = socket.conn();
@@ -241,6 +249,9 @@ impl State {
     /// `None` if the engine has the connection no more.
     #[cfg(feature = "tokio")]
     pub(crate) fn readable_len(&mut self, socket: &Socket) -> Option<usize> {
+        if socket.has_saved() {
+            return Some(socket.status().left.len());
+        }
         let spans = self.engine.conn(socket.conn()?)?.readable()?;
         Some(spans.segments.iter().map(|at| at.length as usize).sum())
     }
@@ -309,6 +320,7 @@ impl State {
                 entry.socket.view.received(len as usize, len as usize);
             }
             status.ended = conn.is_end_of_stream();
+            entry.socket.set_saved(!status.left.is_empty());
         }
     }
 }
@@ -317,7 +329,9 @@ impl State {
 pub(super) fn read_left(socket: &Socket, into: &mut [u8]) -> io::Result<usize> {
     let mut status = socket.status();
     if !status.left.is_empty() {
-        return io::Read::read(&mut status.left, into);
+        let read = io::Read::read(&mut status.left, into);
+        socket.set_saved(!status.left.is_empty());
+        return read;
     }
     if status.ended || status.closed == Some(CloseReason::Normal) || status.error_told {
         return Ok(0);

@@ -28,12 +28,6 @@ impl State {
             NextRead::Bytes(most) => most.min(into.len()),
         };
         let into = into.get_mut(..most).unwrap_or_default();
-        let conn = socket.conn();
-        let readable = conn.and_then(|conn| Some((conn, self.engine.conn(conn)?.readable()?)));
-        if let Some((conn, octets)) = readable.filter(|(_, octets)| !octets.is_empty()) {
-            let len = self.transports.take(socket.via(), conn, &octets, into);
-            return Some(Ok(len as usize));
-        }
         {
             let status = socket.status();
             let (left, _) = status.left.as_slices();
@@ -42,6 +36,12 @@ impl State {
                 into.iter_mut().zip(left).for_each(|(to, from)| *to = *from);
                 return Some(Ok(len));
             }
+        }
+        let conn = socket.conn();
+        let readable = conn.and_then(|conn| Some((conn, self.engine.conn(conn)?.readable()?)));
+        if let Some((conn, octets)) = readable.filter(|(_, octets)| !octets.is_empty()) {
+            let len = self.transports.take(socket.via(), conn, &octets, into);
+            return Some(Ok(len as usize));
         }
         // Nothing is there: the end, an error, or a reason to wait, as for a read.
         self.is_readable(socket, now)

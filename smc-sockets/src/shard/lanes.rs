@@ -96,6 +96,7 @@ impl State {
             && !socket.is_nonblocking()
             && socket.via() == Via::Ism
             && !socket.is_marked()
+            && !socket.has_saved()
             && !socket.is_polled()
             && !socket.waiters.has_any();
         is_used_alone && self.engine.can_lend(conn)

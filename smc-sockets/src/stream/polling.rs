@@ -55,7 +55,7 @@ impl SmcStream {
         if let Some(known) = known {
             let marked = socket.is_marked();
             let read_ended = has_peer_ended(known.state) || known.end_of_stream;
-            let readable = known.bytes || known.end_of_stream || known.over;
+            let readable = socket.has_saved() || known.bytes || known.end_of_stream || known.over;
             return Ok(Some(PollState {
                 readable: readable || marked && socket.has_urgent_next(),
                 // Without room the engine is to report when there is some.

@@ -271,6 +271,14 @@ impl Peer {
         panic!("no end");
     }
 
+    /// Ends both directions.
+    pub(crate) fn close(&mut self) {
+        let conn = self.conn.unwrap();
+        let mut open = self.engine.conn(conn).unwrap();
+        open.shutdown(NOW, Shutdown::Both);
+        self.execute();
+    }
+
     /// Takes its DMBs back, on which the other side relies.
     pub(crate) fn withdraw(&mut self) {
         for buffer in std::mem::take(&mut self.dmbs) {
