@@ -174,6 +174,14 @@ impl<'a, T> Pool<'a, T> {
             index
         } else {
             let index = self.head.free_first;
+            #[cfg(feature = "rations")]
+            assert!(
+                index != NONE || self.existing() == self.capacity,
+                "{}: {} of {} slots exist, and all are in use",
+                core::any::type_name::<T>(),
+                self.existing(),
+                self.capacity
+            );
             let slot = self.slots.get(index as usize)?;
             self.head.free_first = slot.place;
             if self.head.free_first == NONE {
