@@ -344,3 +344,6 @@ impl<T, E> From<Result<T, E>> for Answer<T, E> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
