@@ -1,6 +1,7 @@
 //! Every number and choice that may need tuning, each with its source.
 
 use crate::time::Duration;
+use crate::version::SERVES_V2;
 use crate::wire::types::{BufferSize, PeerId};
 
 mod version2;
@@ -215,6 +216,15 @@ impl Config {
 }
 
 impl Config {
+    /// What is offered and accepted: what the configuration says, as far as this build has it.
+    pub(crate) fn served_offers(&self) -> Offers {
+        if SERVES_V2 {
+            self.offers
+        } else {
+            self.offers & Offers::V1
+        }
+    }
+
     /// The limit of connections that version 2.1 advertises.
     //= V2-027
     pub(crate) fn advertised_connections(&self) -> u8 {

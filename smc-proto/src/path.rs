@@ -3,7 +3,7 @@
 
 use crate::config::MAX_DEVICES;
 use crate::id::{DeviceId, LanId};
-use crate::version::SmcVersion;
+use crate::version::{SERVES_V2, SmcVersion};
 use crate::wire::types::{Gid, IsmGid, Mac, Mtu};
 
 /// Everything through which a connection's peer may be reached, each kind with the
@@ -116,7 +116,7 @@ impl LocalPath {
     //= V2-028
     //= V2-232
     pub(crate) fn serves(&self, version: SmcVersion) -> bool {
-        self.roce.smc() == version && (version == SmcVersion::V1 || is_ipv4(&self.gid))
+        self.roce.smc() == version && (version == SmcVersion::V1 || SERVES_V2 && is_ipv4(&self.gid))
     }
 }
 

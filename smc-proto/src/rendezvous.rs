@@ -32,6 +32,8 @@ mod tcp;
 mod version;
 #[cfg(not(feature = "smc-d"))]
 mod without_ism;
+#[cfg(all(test, not(feature = "smc-v2")))]
+mod without_v2;
 
 use core::hash::{Hash, Hasher};
 

@@ -24,6 +24,10 @@ pub enum SmcVersion {
     V2,
 }
 
+/// Whether this build speaks version 2: without the feature `smc-v2` nothing of it is offered,
+/// accepted or read, and the compiler drops every branch that depends on it.
+pub(crate) const SERVES_V2: bool = cfg!(feature = "smc-v2");
+
 impl SmcVersion {
     /// The version in the header of a CLC message of it.
     #[must_use]
@@ -92,7 +96,7 @@ impl Terms {
     /// Whether LLC has the form of version 2.
     #[inline]
     pub(crate) const fn is_v2(&self) -> bool {
-        matches!(self.version, SmcVersion::V2)
+        SERVES_V2 && matches!(self.version, SmcVersion::V2)
     }
 }
 

@@ -21,6 +21,7 @@ use crate::path::{LocalPath, RoceVersion};
 use crate::queue::Queue;
 use crate::slots::{Linked, Links, List};
 use crate::time::Instant;
+use crate::version::SERVES_V2;
 use crate::wire::llc::LLC_LENGTH;
 use crate::wire::types::{Gid, LinkNumber, LinkUserId, Mac, Mtu, Psn, Qpn};
 
@@ -336,7 +337,7 @@ impl Link {
 
     /// Whether it belongs to a group of version 2.
     pub(crate) const fn is_v2(&self) -> bool {
-        matches!(self.path.roce, RoceVersion::V2)
+        SERVES_V2 && matches!(self.path.roce, RoceVersion::V2)
     }
 
     /// Whether SENDs can be posted.

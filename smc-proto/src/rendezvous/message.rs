@@ -5,7 +5,7 @@ use crate::config::{Offers, ProposalVersion};
 use crate::engine::Engine;
 use crate::link_group::Role;
 use crate::path::LocalPath;
-use crate::version::{SmcVersion, Terms};
+use crate::version::{SERVES_V2, SmcVersion, Terms};
 use crate::wire::clc::{
     AcceptConfirm, AcceptConfirmV2, ClcVersion, FirstContactExtension, GidList, IsmArea,
     IsmGidList, OfferedPath, Proposal, SmcdOffer, Subnets, V2Offer,
@@ -34,8 +34,8 @@ impl Engine<'_> {
         let ism = h.ism().iter().find(|path| path.pnet_match);
         Proposal {
             version: match self.groups.data.core.config.proposal_version {
-                ProposalVersion::V1 => ClcVersion::V1,
-                ProposalVersion::V2 => ClcVersion::V2,
+                ProposalVersion::V2 if SERVES_V2 => ClcVersion::V2,
+                _ => ClcVersion::V1,
             },
             v1: path_code(
                 offers.contains(Offers::SMCR_V1),
@@ -62,7 +62,7 @@ impl Engine<'_> {
                 } if offers.intersects(Offers::V1) => subnets.clone(),
                 _ => Subnets::default(),
             },
-            v2_offer: offers.intersects(Offers::V2).then(|| self.v2_offer(h)),
+            v2_offer: (SERVES_V2 && offers.intersects(Offers::V2)).then(|| self.v2_offer(h)),
         }
     }
 

@@ -4,7 +4,7 @@
 use core::hash::Hash;
 
 use crate::config::V2Config;
-use crate::version::SmcVersion;
+use crate::version::{SERVES_V2, SmcVersion};
 use crate::wire::clc::{IsmArea, IsmGidList, OfferedPath, Proposal, Subnets};
 use crate::wire::types::{FeatureMask, Gid, IsmGid, Mac, PeerId, Release};
 
@@ -60,9 +60,10 @@ pub struct ProposedV2 {
 
 impl Proposed {
     pub(crate) fn new(proposal: &Proposal, own: &V2Config) -> Self {
-        let v2 = proposal.v2_offer.as_ref();
+        // A side without version 2 answers in version 1.
+        let v2 = proposal.v2_offer.as_ref().filter(|_| SERVES_V2);
         Self {
-            version: match proposal.version.is_v1() {
+            version: match proposal.version.is_v1() || !SERVES_V2 {
                 true => SmcVersion::V1,
                 false => SmcVersion::V2,
             },
@@ -114,7 +115,7 @@ impl Proposed {
     //= V2-110
     pub(crate) fn port(&self, version: SmcVersion) -> (Gid, Mac) {
         match (version, &self.v2) {
-            (SmcVersion::V2, Some(v2)) => (v2.gid, self.mac),
+            (SmcVersion::V2, Some(v2)) if SERVES_V2 => (v2.gid, self.mac),
             _ => (self.gid, self.mac),
         }
     }

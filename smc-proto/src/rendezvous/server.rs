@@ -10,7 +10,7 @@ use crate::event::CloseReason;
 use crate::id::{ConnIdx, GroupIdx, HandshakeIdx, Idx};
 use crate::link_group::{Formation, QpGoal, Role, peer_bucket};
 use crate::path::{LocalPath, Paths, Route};
-use crate::version::{Negotiated, PeerHost, SmcVersion};
+use crate::version::{Negotiated, PeerHost, SERVES_V2, SmcVersion};
 use crate::wire::clc::AcceptConfirm;
 use crate::wire::types::{DiagnosisCode, Mac};
 
@@ -258,7 +258,7 @@ impl Engine<'_> {
                 end.mac = mac;
             }
         }
-        let extension = confirm.v2.map(|v2| v2.extension);
+        let extension = confirm.v2.filter(|_| SERVES_V2).map(|v2| v2.extension);
         let host = confirm
             .v2
             .as_ref()

@@ -27,7 +27,7 @@
 
 use core::fmt;
 
-use crate::version::SmcVersion;
+use crate::version::{SERVES_V2, SmcVersion};
 use crate::wire::{BufferTooSmall, emit_exactly};
 
 mod add_link;
@@ -155,6 +155,8 @@ impl<'a> LlcMessage<'a> {
         let Some(&kind) = octets.first() else {
             return Err(LlcParseError::TooShort { have: 0 });
         };
+        // Types of a version that is not spoken are unknown.
+        let version = if SERVES_V2 { version } else { SmcVersion::V1 };
         match (version, kind) {
             (SmcVersion::V1, 0x01..=0x04 | 0x06..=0x09) => {}
             //= V2-162

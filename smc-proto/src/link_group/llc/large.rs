@@ -11,7 +11,7 @@ use crate::id::{BufferIdx, GroupIdx, LinkIdx};
 use crate::link_group::Groups;
 use crate::link_group::SendKind;
 use crate::trace;
-use crate::version::SmcVersion;
+use crate::version::{SERVES_V2, SmcVersion};
 use crate::wire::BufferTooSmall;
 use crate::wire::llc::{AddLinkExtension, LlcMessage, RTokenPair};
 
@@ -32,7 +32,7 @@ impl Groups<'_> {
     /// Whether a large message may leave now.
     //= V2-164
     pub(crate) fn may_send_large(&self, link: LinkIdx) -> bool {
-        let Some(l) = self.link(link).filter(|l| l.large.is_some()) else {
+        let Some(l) = self.link(link).filter(|l| SERVES_V2 && l.large.is_some()) else {
             return false;
         };
         let pending = |kind| matches!(kind, SendKind::Large { .. });
@@ -70,7 +70,7 @@ impl Groups<'_> {
         buffer: &mut [u8],
     ) -> Result<usize, BufferTooSmall> {
         let kind = self.link(link).and_then(|l| l.in_flight.get(number));
-        let Some(SendKind::Large { reply }) = kind else {
+        let Some(SendKind::Large { reply }) = kind.filter(|_| SERVES_V2) else {
             return Ok(0);
         };
         let written = self.with_large(link, reply, |message| message.emit(SmcVersion::V2, buffer));

@@ -4,7 +4,7 @@ use super::{has_eids, judge_limits};
 use crate::config::{Config, Offers, ProposalVersion};
 use crate::path::{IsmPath, LocalPath, Paths, Route};
 use crate::rendezvous::ConnOptions;
-use crate::version::{Negotiated, SmcVersion, Technology, Terms};
+use crate::version::{Negotiated, SERVES_V2, SmcVersion, Technology, Terms};
 use crate::wire::clc::{AcceptConfirm, AcceptConfirmV2, FirstContactExtension};
 use crate::wire::types::{DiagnosisCode, Mac};
 
@@ -18,7 +18,7 @@ pub(crate) fn offer(
     options: &ConnOptions,
     paths: Paths<'_>,
 ) -> Result<(Offers, Option<Mac>), DiagnosisCode> {
-    let mut allowed = config.offers;
+    let mut allowed = config.served_offers();
     if config.proposal_version == ProposalVersion::V1 {
         allowed &= Offers::V1;
     }
@@ -65,7 +65,7 @@ pub(crate) fn offer(
         all.any(|path| path.is_usable() && fits(path))
     };
     offers.set(Offers::SMCD_V1, ism(|path| path.pnet_match));
-    offers.set(Offers::SMCD_V2, ism(|path| path.v2));
+    offers.set(Offers::SMCD_V2, SERVES_V2 && ism(|path| path.v2));
     offers &= allowed | Offers::SMCR;
     if !offers.is_empty() {
         return Ok((offers, port.map(|port| port.mac)));
@@ -93,7 +93,7 @@ pub(crate) fn accepted(
             false => Err(DiagnosisCode::MODE_MISMATCH),
         };
     };
-    if !offers.contains(Offers::SMCR_V2) {
+    if !SERVES_V2 || !offers.contains(Offers::SMCR_V2) {
         return Err(DiagnosisCode::MODE_MISMATCH);
     }
     let mut terms = Terms::of(Technology::SmcR, SmcVersion::V2);

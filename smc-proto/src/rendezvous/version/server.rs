@@ -5,7 +5,7 @@ use super::judge_limits;
 use crate::config::{Config, Offers};
 use crate::path::{IsmPath, LocalPath, Paths, Route};
 use crate::rendezvous::proposed::{Proposed, ProposedV2};
-use crate::version::{Negotiated, SmcVersion, Technology, Terms};
+use crate::version::{Negotiated, SERVES_V2, SmcVersion, Technology, Terms};
 use crate::wire::clc::FirstContactExtension;
 use crate::wire::types::{DiagnosisCode, Eid, IsmGid};
 
@@ -59,7 +59,8 @@ pub(crate) fn choose(
     let candidates = candidates(config, proposed, paths)?;
     let terms = terms_of_v2(config, proposed, candidates)?;
     let mut first_reason = None;
-    if candidates.smcd_v2
+    if SERVES_V2
+        && candidates.smcd_v2
         && let Some(v2) = &proposed.v2
     {
         match choose_smcd_v2(config, proposed, v2, paths, terms) {
@@ -77,7 +78,8 @@ pub(crate) fn choose(
             None => first_reason = first_reason.or(Some(DiagnosisCode::NO_SMCD_DEVICE)),
         }
     }
-    if candidates.smcr_v2
+    if SERVES_V2
+        && candidates.smcr_v2
         && let Some(v2) = &proposed.v2
     {
         match choose_smcr_v2(config, v2, paths, terms) {
@@ -107,7 +109,7 @@ fn candidates(
     proposed: &Proposed,
     paths: Paths<'_>,
 ) -> Result<Candidates, DiagnosisCode> {
-    let own = config.offers;
+    let own = config.served_offers();
     let v2 = proposed.v2.as_ref();
     let mut candidates = Candidates {
         smcr_v1: proposed.v1.has_smcr() && own.contains(Offers::SMCR_V1),
@@ -116,7 +118,7 @@ fn candidates(
         smcd_v2: v2.is_some_and(|v2| v2.path.has_smcd()) && own.contains(Offers::SMCD_V2),
     };
     let mut first_reason = None;
-    if candidates.smcd_v2 {
+    if SERVES_V2 && candidates.smcd_v2 {
         let lacking = if !paths.ism.iter().any(|path| path.v2) {
             Some(DiagnosisCode::NO_ISM_V2)
         } else if proposed.ism_gids().next().is_none() {
@@ -129,7 +131,7 @@ fn candidates(
         candidates.smcd_v2 = lacking.is_none();
         first_reason = lacking;
     }
-    if candidates.smcr_v2 && v2.is_some_and(|v2| !v2.has_eids) {
+    if SERVES_V2 && candidates.smcr_v2 && v2.is_some_and(|v2| !v2.has_eids) {
         candidates.smcr_v2 = false;
         first_reason = first_reason.or(Some(DiagnosisCode::NO_UEID));
     }
@@ -155,7 +157,7 @@ fn terms_of_v2(
     candidates: Candidates,
 ) -> Result<Terms, DiagnosisCode> {
     let mut terms = Terms::of(Technology::SmcR, SmcVersion::V2);
-    let Some(v2) = &proposed.v2 else {
+    let Some(v2) = proposed.v2.as_ref().filter(|_| SERVES_V2) else {
         return Ok(terms);
     };
     terms.release = v2.release.min(config.v2.release);

@@ -14,6 +14,7 @@ use super::{
     ACCEPT_CONFIRM_LENGTH, ACCEPT_CONFIRM_V2_LENGTH, BufferTooSmall, ClcHeader, ClcKind,
     ClcParseError, ClcVersion, EYE_CATCHER, FirstContactExtension, GidList,
 };
+use crate::version::SERVES_V2;
 use crate::wire::emit_exactly;
 use crate::wire::types::{
     AlertToken, BufferSize, Eid, Gid, Mac, Mtu, PeerId, Psn, Qpn, RKey, RToken, RmbeIndex,
@@ -97,8 +98,13 @@ struct RawV2 {
 const _: () = assert!(ACCEPT_CONFIRM_V2_LENGTH == ACCEPT_CONFIRM_LENGTH + size_of::<RawV2>());
 
 impl AcceptConfirm {
+    /// What version 2 adds, as far as it is written.
+    fn written_v2(&self) -> Option<&AcceptConfirmV2> {
+        self.v2.as_ref().filter(|_| SERVES_V2)
+    }
+
     pub(super) fn encoded_len(&self, kind: ClcKind) -> usize {
-        match &self.v2 {
+        match self.written_v2() {
             None => ACCEPT_CONFIRM_LENGTH,
             Some(v2) if self.first_contact => v2
                 .first_contact_len(kind)
@@ -113,6 +119,9 @@ impl AcceptConfirm {
         let first_contact = header.has_flag();
         let v2 = if header.version.is_v1() {
             None
+        } else if !SERVES_V2 {
+            parts.pass_over();
+            Some(AcceptConfirmV2::default())
         } else {
             Some(AcceptConfirmV2::parse(
                 &mut parts,
@@ -156,7 +165,7 @@ impl AcceptConfirm {
     }
 
     fn write<'a>(&self, kind: ClcKind, length: u16, buffer: &'a mut [u8]) -> Option<&'a mut [u8]> {
-        let version = match self.v2 {
+        let version = match self.written_v2() {
             None => ClcVersion::V1,
             Some(_) => ClcVersion::V2,
         };
@@ -179,7 +188,7 @@ impl AcceptConfirm {
             psn: self.psn.octets(),
         };
         let mut rest = put(buffer, &raw)?;
-        if let Some(v2) = &self.v2 {
+        if let Some(v2) = self.written_v2() {
             rest = v2.write(rest, self.first_contact, kind)?;
         }
         put(rest, &EYE_CATCHER)

@@ -56,6 +56,11 @@ impl<'a> Parts<'a> {
         crate::wire::list::entries(octets, count, entry).ok_or_else(|| self.disagree())
     }
 
+    /// Whatever follows, which is of a version that is not spoken.
+    pub(super) fn pass_over(&mut self) {
+        self.rest = &[];
+    }
+
     fn disagree(&self) -> ClcParseError {
         let length = self.length;
         match self.kind {

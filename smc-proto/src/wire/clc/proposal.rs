@@ -15,6 +15,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use super::header::RawHeader;
 use super::parts::{Parts, put};
 use super::{BufferTooSmall, ClcHeader, ClcKind, ClcParseError, ClcVersion, EYE_CATCHER};
+use crate::version::SERVES_V2;
 use crate::wire::emit_exactly;
 use crate::wire::types::{Chid, Gid, IsmGid, Mac, PeerId};
 
@@ -133,7 +134,11 @@ impl Proposal {
             //= V2-024
             if v2 != OfferedPath::Neither {
                 let offset = area.v2_extension_offset.get();
-                v2_offer = Some(V2Offer::parse(v2, offset, behind, &mut parts)?);
+                if SERVES_V2 {
+                    v2_offer = Some(V2Offer::parse(v2, offset, behind, &mut parts)?);
+                } else {
+                    parts.pass_over();
+                }
             }
             ism = Some(area);
         }
@@ -175,7 +180,8 @@ impl Proposal {
 
     /// The offer of version 2 as far as it is written.
     fn written_offer(&self) -> Option<&V2Offer> {
-        let offer = self.v2_offer.as_ref().filter(|_| !self.version.is_v1());
+        let written = SERVES_V2 && !self.version.is_v1();
+        let offer = self.v2_offer.as_ref().filter(|_| written);
         offer.filter(|offer| offer.path != OfferedPath::Neither)
     }
 

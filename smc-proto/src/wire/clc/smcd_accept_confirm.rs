@@ -13,6 +13,7 @@ use super::{
     BufferTooSmall, ClcHeader, ClcKind, ClcParseError, ClcVersion, EYE_CATCHER_SMCD,
     FirstContactExtension, SMCD_ACCEPT_CONFIRM_LENGTH, SMCD_ACCEPT_CONFIRM_V2_LENGTH,
 };
+use crate::version::SERVES_V2;
 use crate::wire::emit_exactly;
 use crate::wire::types::{BufferSize, Chid, DmbToken, Eid, IsmGid};
 
@@ -89,8 +90,13 @@ impl SmcdAcceptConfirm {
         }
     }
 
+    /// What version 2 adds, as far as it is written.
+    fn written_v2(&self) -> Option<&SmcdAcceptConfirmV2> {
+        self.v2.as_ref().filter(|_| SERVES_V2)
+    }
+
     pub(super) fn encoded_len(&self) -> usize {
-        match &self.v2 {
+        match self.written_v2() {
             None => SMCD_ACCEPT_CONFIRM_LENGTH,
             Some(v2) if self.first_contact => v2
                 .extension
@@ -106,6 +112,9 @@ impl SmcdAcceptConfirm {
         let first_contact = header.has_flag();
         let v2 = if header.version.is_v1() {
             None
+        } else if !SERVES_V2 {
+            parts.pass_over();
+            Some(SmcdAcceptConfirmV2::default())
         } else {
             Some(SmcdAcceptConfirmV2::parse(&mut parts, first_contact)?)
         };
@@ -128,7 +137,7 @@ impl SmcdAcceptConfirm {
     }
 
     fn write<'a>(&self, kind: ClcKind, length: u16, buffer: &'a mut [u8]) -> Option<&'a mut [u8]> {
-        let version = match self.v2 {
+        let version = match self.written_v2() {
             None => ClcVersion::V1,
             Some(_) => ClcVersion::V2,
         };
@@ -143,7 +152,7 @@ impl SmcdAcceptConfirm {
             link_id: self.link_id,
         };
         let rest = put(buffer, &raw)?;
-        let rest = match &self.v2 {
+        let rest = match self.written_v2() {
             None => put(rest, &[0u8; RESERVED_V1])?,
             Some(v2) => v2.write(rest, self.first_contact)?,
         };
