@@ -229,6 +229,11 @@ impl ConnMut<'_> {
     /// Ends one direction, or both in order. During the rendezvous one direction
     /// is ended as soon as SMC-R carries the connection, both end it at once. After
     /// a fallback both end the watch for a Decline of the peer.
+    ///
+    /// A half close ends a direction, not the connection: also after either direction was ended by
+    /// itself, or the peer has ended its own, the handle and the buffers are kept until
+    /// [`Shutdown::Both`], [`abort`](Self::abort) or a reset, as a socket is that was shut down and
+    /// not closed. [`Event::Closed`](crate::event::Event::Closed) follows that.
     pub fn shutdown(&mut self, now: Instant, how: Shutdown) {
         self.engine.groups.data.core.begin(now);
         if let (true, Shutdown::Read | Shutdown::Write) = (self.in_rendezvous(), how)

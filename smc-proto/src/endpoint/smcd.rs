@@ -112,7 +112,7 @@ impl<S: Storage> Endpoint<S> {
         live.then(|| path.write(conn.index, fill))
     }
 
-    /// Writes to a connection as [`ConnMut::write`] does. If the bytes lie in memory that the
+    /// Writes to a connection as [`ConnMut::write`](super::ConnMut::write) does. If the bytes lie in memory that the
     /// peer reads and no other connection comes first, `signal` notifies the peer at once: it
     /// has to execute its argument as an [`IsmCommand::Signal`]. Both closures get `peer`.
     /// Whatever else follows is polled as ever. `None` if the handle is stale.
