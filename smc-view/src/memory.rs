@@ -10,7 +10,8 @@ use std::ptr::{NonNull, null_mut};
 
 use rustix::fs::{FileType, MemfdFlags, Mode, OFlags, SealFlags, SeekFrom};
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags};
+use rustix::mm::{Advice, MapFlags, ProtFlags};
+use rustix::param::page_size;
 use rustix::process::{Resource, getrlimit};
 
 /// Shrinking the file below a process that reads it would kill that process.
@@ -70,6 +71,15 @@ impl<T: Atomics> Memory<T> {
         Ok((file, memory))
     }
 
+    /// A file of which the kernel gives memory for so many bytes alone, and a descriptor of it.
+    #[cfg(test)]
+    pub(crate) fn scarce(name: &str, bytes: usize) -> (OwnedFd, Self) {
+        let file = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC).unwrap();
+        rustix::fs::ftruncate(&file, bytes as u64).unwrap();
+        let memory = Self::map(file.as_fd(), Access::Write).unwrap();
+        (file, memory)
+    }
+
     /// Opens the memory file that a path names.
     ///
     /// Another user may choose what the path leads to, and change that at any moment. A device, a
@@ -126,6 +136,14 @@ impl<T: Atomics> Memory<T> {
         Ok(Self { at, owner })
     }
 
+    /// Takes memory for all of the file, so that no later write to it can fail.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::OutOfMemory`]: the kernel has none.
+    pub fn back(&self) -> io::Result<()> {
+        back(self.at.as_ptr() as usize, size_of::<T>())
+    }
+
     /// The user who made the file.
     #[must_use]
     pub fn owner(&self) -> u32 {
@@ -139,6 +157,47 @@ impl<T: Atomics> Memory<T> {
         // SAFETY: as in `deref`; nothing unmaps it any more.
         unsafe { memory.at.as_ref() }
     }
+}
+
+/// Takes memory for some bytes of a memory file that is mapped for writing, without changing them. A
+/// write to a page that has no memory yet ends the process (SIGBUS) where the kernel has none to give:
+/// with `vm.overcommit_memory=2` that is an ordinary state. Kernels before Linux 5.14, and filters of
+/// system calls that do not know this one, cannot be asked: the bytes count as backed there.
+///
+/// # Errors
+/// [`io::ErrorKind::OutOfMemory`]: the kernel has no memory for them.
+fn back(begin: usize, bytes: usize) -> io::Result<()> {
+    let page = page_size();
+    let (from, end) = (begin / page * page, (begin + bytes).next_multiple_of(page));
+    let at = std::ptr::with_exposed_provenance_mut(from);
+    // SAFETY: the kernel makes pages and changes no byte; it refuses what is not mapped.
+    match unsafe { rustix::mm::madvise(at, end - from, Advice::LinuxPopulateWrite) } {
+        Ok(()) | Err(Errno::INVAL | Errno::NOSYS | Errno::PERM) => Ok(()),
+        Err(_) => Err(io::ErrorKind::OutOfMemory.into()),
+    }
+}
+
+/// Takes memory for a part of a memory file, as [`Memory::back`] does for all of it.
+///
+/// # Errors
+/// [`io::ErrorKind::OutOfMemory`]: the kernel has none.
+pub(crate) fn back_part<R>(part: &R) -> io::Result<()> {
+    back(std::ptr::from_ref(part) as usize, size_of::<R>())
+}
+
+/// Takes memory for a place among others, and for those that lie in the rest of its last page. Returns
+/// the number of places that have memory then, from this one on: 0 if the kernel has none for it, or if
+/// there is no such place.
+pub(crate) fn back_places<R>(places: &[R], first: usize) -> usize {
+    let Some(rest @ [place, ..]) = places.get(first..) else {
+        return 0;
+    };
+    if back_part(place).is_err() {
+        return 0;
+    }
+    let begin = std::ptr::from_ref(place) as usize;
+    let end = (begin + size_of::<R>()).next_multiple_of(page_size());
+    ((end - begin) / size_of::<R>()).min(rest.len())
 }
 
 /// The parts of a memory file that have pages. All others read as zeros, but a mapping that is read

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -13,7 +13,7 @@ use crate::layout::{
     CONNECTION_WORDS, CONNECTIONS, ConnectionSlot, GROUP_WORDS, GROUPS, LINK_WORDS, LINKS, Layout,
     MAGIC, NAME, STACK_WORDS, STACKS,
 };
-use crate::memory::Memory;
+use crate::memory::{Memory, back_part, back_places};
 use crate::record::{
     Connection, GroupRecord, LinkRecord, Progress, StackRecord, Technology, set_shut, set_state,
 };
@@ -25,6 +25,8 @@ pub struct Publisher {
     layout: &'static Layout,
     process: u32,
     places: Mutex<Places>,
+    /// Places of sentences that have memory, from the first one on.
+    sentences: AtomicUsize,
     is_own: OnceLock<fn(&'static Self) -> bool>,
 }
 
@@ -37,10 +39,12 @@ struct Places {
     last: u64,
 }
 
-/// Rows of one kind: those that were given back, and the first that was never used.
+/// Rows of one kind: those that were given back, the first that was never used, and the first that has
+/// no memory yet.
 struct Free {
     freed: Vec<u32>,
     next: u32,
+    backed: u32,
     most: u32,
 }
 
@@ -50,16 +54,25 @@ impl Free {
         Self {
             freed: Vec::new(),
             next: 0,
+            backed: 0,
             most,
         }
     }
 
-    fn take(&mut self, used: &AtomicU32) -> Option<u32> {
+    /// The index of a row that is free and has memory.
+    fn take<R>(&mut self, slots: &[R], used: &AtomicU32) -> Option<u32> {
         if let Some(index) = self.freed.pop() {
             return Some(index);
         }
         if self.next == self.most {
             return None;
+        }
+        if self.next == self.backed {
+            let more = back_places(slots, self.next as usize) as u32;
+            if more == 0 {
+                return None;
+            }
+            self.backed += more;
         }
         self.next += 1;
         used.store(self.next, Ordering::Release);
@@ -75,6 +88,13 @@ impl Publisher {
     /// What keeps the kernel from making the memory.
     pub fn start() -> io::Result<(OwnedFd, &'static Self)> {
         let (file, memory) = Memory::<Layout>::create(NAME, true)?;
+        Ok((file, Self::of(memory)?))
+    }
+
+    /// Publishes in this memory from now on.
+    pub(crate) fn of(memory: Memory<Layout>) -> io::Result<&'static Self> {
+        back_part(&memory.head)?;
+        back_part(&memory.totals)?;
         let layout = memory.leak();
         let process = std::process::id();
         let head = &layout.head;
@@ -85,6 +105,7 @@ impl Publisher {
             layout,
             process,
             is_own: OnceLock::new(),
+            sentences: AtomicUsize::new(0),
             places: Mutex::new(Places {
                 connections: Free::new(CONNECTIONS),
                 groups: Free::new(GROUPS),
@@ -93,7 +114,7 @@ impl Publisher {
                 last: 0,
             }),
         }));
-        Ok((file, publisher))
+        Ok(publisher)
     }
 
     /// Whether this process is the one that publishes, and no child of it.
@@ -123,12 +144,13 @@ impl Publisher {
         }
         let mut places = self.places();
         let head = &self.layout.head;
-        let Some(index) = places.connections.take(&head.connections) else {
+        let slots = &self.layout.connections;
+        let Some(index) = places.connections.take(slots, &head.connections) else {
             head.hidden.fetch_add(1, Ordering::Relaxed);
             return None;
         };
         places.last += 1;
-        let slot = self.layout.connections.get(index as usize)?;
+        let slot = slots.get(index as usize)?;
         slot.counters.begin(places.last);
         let row = ConnectionRow {
             publisher: self,
@@ -183,7 +205,7 @@ impl Publisher {
         if !self.is_own() {
             return None;
         }
-        let Some(index) = places(&mut self.places()).take(used) else {
+        let Some(index) = places(&mut self.places()).take(slots, used) else {
             self.layout.head.hidden.fetch_add(1, Ordering::Relaxed);
             return None;
         };
@@ -200,9 +222,21 @@ impl Publisher {
     #[must_use]
     pub fn sentence(&self, sentence: &str) -> u32 {
         let key = key_of(sentence.as_bytes());
-        let mut places = self.layout.sentences.iter();
-        places.any(|place| place.enter(key, sentence.as_bytes()));
+        let mut places = self.layout.sentences.iter().enumerate();
+        places.find(|(at, place)| {
+            !self.backs_sentence(*at) || place.enter(key, sentence.as_bytes())
+        });
         key
+    }
+
+    /// Whether the place of a sentence has memory.
+    fn backs_sentence(&self, at: usize) -> bool {
+        if at < self.sentences.load(Ordering::Relaxed) {
+            return true;
+        }
+        let more = back_places(&self.layout.sentences, at);
+        self.sentences.fetch_max(at + more, Ordering::Relaxed);
+        more > 0
     }
 
     /// Counts a connection that SMC carries, with buffers of these sizes.

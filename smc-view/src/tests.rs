@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::layout::CONNECTIONS;
+use crate::layout::{CONNECTIONS, Layout, NAME};
 
 mod hostile;
 mod many;
@@ -361,4 +361,41 @@ fn ten_thousand_connections_are_read_fast_and_stall_nothing() {
         // Whoever shares the processors may hold a thread up now and then.
         assert!(stalls * 100 <= turns, "{stalls} of {turns}");
     });
+}
+
+/// Where the kernel has no memory for a row or a sentence, the program goes on without it: a write
+/// there would end it (SIGBUS).
+#[test]
+fn rows_without_memory_are_counted_as_hidden() {
+    let page = rustix::param::page_size();
+    let slot = std::mem::offset_of!(Layout, connections);
+    let whole = (slot + 2 * page).next_multiple_of(page);
+    let (_file, memory) = Memory::<Layout>::scarce(NAME, whole);
+    let publisher = Publisher::of(memory).unwrap();
+    let rows: Vec<_> = (0..1000)
+        .filter_map(|at| publisher.connection(&over_memory(at)))
+        .collect();
+    assert!((1..100).contains(&rows.len()), "{}", rows.len());
+    let hidden = || publisher.layout().head.hidden.load(Ordering::Relaxed);
+    assert_eq!(hidden() as usize, 1000 - rows.len());
+    // Given back, their places are used again.
+    drop(rows);
+    let before = hidden();
+    let _again = publisher.connection(&over_memory(1)).unwrap();
+    assert_eq!(hidden(), before);
+
+    // Memory for what stands first, and none for sentences, stacks, groups and links.
+    let first = std::mem::offset_of!(Layout, sentences).next_multiple_of(page);
+    let (_file, memory) = Memory::<Layout>::scarce(NAME, first);
+    let publisher = Publisher::of(memory).unwrap();
+    for number in 0..200 {
+        let sentence = format!("{number:>300}");
+        assert_eq!(publisher.sentence(&sentence), key_of(sentence.as_bytes()));
+    }
+    assert!(publisher.group(&GroupRecord::default()).is_none());
+    assert!(publisher.link(&LinkRecord::default()).is_none());
+    // And none at all.
+    let (_file, memory) = Memory::<Layout>::scarce(NAME, 0);
+    let error = Publisher::of(memory).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::OutOfMemory);
 }

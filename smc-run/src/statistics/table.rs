@@ -101,6 +101,8 @@ impl Table {
             )),
             _ => error,
         })?;
+        // Programs that count must not end because the kernel has no memory left.
+        memory.back()?;
         memory.magic.store(MAGIC, Ordering::Release);
         Ok((file, Self { memory }))
     }

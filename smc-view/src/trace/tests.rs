@@ -8,8 +8,9 @@ use std::thread;
 
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 
-use super::layout::{NAME, Rings, SLOTS};
+use super::layout::{NAME, Ring, Rings, SLOTS};
 use super::*;
+use crate::memory::Memory;
 use crate::processes::Identity;
 
 fn path_of(file: &OwnedFd) -> PathBuf {
@@ -304,4 +305,17 @@ fn only_a_ring_of_the_process_itself_is_asked() {
         assert!(!given.is_of(&user));
     }
     assert_eq!(reader.ring().requests.number.load(Ordering::Relaxed), 0);
+}
+
+/// A program of which a trace is read goes on where the kernel has no memory for its events.
+#[test]
+fn events_without_memory_are_lost_alone() {
+    let page = rustix::param::page_size();
+    let whole = page + std::mem::offset_of!(Ring, slots);
+    let (_file, memory) = Memory::<Rings<1>>::scarce(NAME, whole.next_multiple_of(page));
+    let writer = TraceWriter::of_process(memory).unwrap();
+    (0..SLOTS as u64 + 7).for_each(|at| writer.write(&event(at)));
+    let (_file, memory) = Memory::<Rings<1>>::scarce(NAME, 0);
+    let error = TraceWriter::of_process(memory).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::OutOfMemory);
 }

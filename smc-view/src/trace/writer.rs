@@ -7,16 +7,24 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::layout::{MAGIC, NAME, Ring, Rings};
+use super::layout::{MAGIC, NAME, Ring, Rings, SLOTS};
 use super::note::Note;
 use super::set::SET;
-use crate::memory::Memory;
+use crate::memory::{Memory, back_part, back_places};
 
 /// The ring of a process, for as long as it lives.
 pub struct TraceWriter {
     ring: &'static Ring,
-    /// Notes written so far. What readers see of it may be changed by any of them.
-    written: Mutex<u64>,
+    written: Mutex<Written>,
+}
+
+/// How far a ring is written. What readers see of it may be changed by any of them.
+#[derive(Default)]
+struct Written {
+    /// Notes so far.
+    notes: u64,
+    /// Places that have memory, from the first one on.
+    backed: usize,
 }
 
 impl TraceWriter {
@@ -27,13 +35,22 @@ impl TraceWriter {
     /// What keeps the kernel from making the memory.
     pub fn start() -> io::Result<(OwnedFd, Self)> {
         let (file, memory) = Memory::<Rings<1>>::create(NAME, false)?;
+        Ok((file, Self::of_process(memory)?))
+    }
+
+    /// The writer of a ring of this process.
+    pub(super) fn of_process(memory: Memory<Rings<1>>) -> io::Result<Self> {
+        let [ring] = &memory.rings;
+        back_part(&memory.start)?;
+        back_part(&ring.requests)?;
+        back_part(&ring.head)?;
         let rings = memory.leak();
         let [ring] = &rings.rings;
         ring.head
             .process
             .store(std::process::id(), Ordering::Relaxed);
         rings.start.magic.store(MAGIC, Ordering::Release);
-        Ok((file, Self::of(ring)))
+        Ok(Self::of(ring))
     }
 
     /// Takes a free ring of the [`TraceSet`](super::TraceSet) that a path names, or that this
@@ -50,7 +67,8 @@ impl TraceWriter {
         let order = Ordering::Relaxed;
         let take = |ring: &Ring| {
             let of = &ring.head.process;
-            of.compare_exchange(0, process, order, order).is_ok()
+            let taken = || of.compare_exchange(0, process, order, order).is_ok();
+            back_part(&ring.head).is_ok() && taken()
         };
         let Some(free) = memory.rings.iter().position(take) else {
             memory.start.refused.fetch_add(1, Ordering::Relaxed);
@@ -64,7 +82,7 @@ impl TraceWriter {
     fn of(ring: &'static Ring) -> Self {
         Self {
             ring,
-            written: Mutex::new(0),
+            written: Mutex::default(),
         }
     }
 
@@ -82,16 +100,26 @@ impl TraceWriter {
         &self.ring.requests.number
     }
 
-    /// Writes a note, in place of the oldest one if the ring is full.
+    /// Writes a note, in place of the oldest one if the ring is full. A note for which the kernel has
+    /// no memory is lost.
     pub fn write(&self, note: &Note) {
         let words = note.encode();
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(slot) = self.ring.slot(*written) else {
+        if written.notes == written.backed as u64 && written.backed < SLOTS {
+            written.backed += back_places(&self.ring.slots, written.backed);
+            if written.notes == written.backed as u64 {
+                return;
+            }
+        }
+        let Some(slot) = self.ring.slot(written.notes) else {
             return;
         };
-        *written = written.wrapping_add(1);
-        slot.write(*written, &words);
-        self.ring.head.written.store(*written, Ordering::Release);
+        written.notes = written.notes.wrapping_add(1);
+        slot.write(written.notes, &words);
+        self.ring
+            .head
+            .written
+            .store(written.notes, Ordering::Release);
     }
 }
 
