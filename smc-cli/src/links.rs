@@ -35,7 +35,7 @@ pub fn run(arguments: &LinksArguments, stdout: &mut dyn Write) -> Result<(), Fai
         return missing.map_or(Ok(()), Err);
     }
     text::write(&groups, arguments.details, stdout)?;
-    crate::processes::write_unreadable(stdout)?;
+    crate::processes::write_unlisted(stdout)?;
     missing.map_or(Ok(()), Err)
 }
 

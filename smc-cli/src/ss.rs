@@ -71,7 +71,7 @@ fn show(arguments: &SsArguments, stdout: &mut dyn Write) -> Result<Option<Failur
             writeln!(stdout, "    why: {why}\n    what to do: {remedy}")?;
         }
     }
-    crate::processes::write_unreadable(stdout)?;
+    crate::processes::write_unlisted(stdout)?;
     Ok(missing)
 }
 

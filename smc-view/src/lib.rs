@@ -33,7 +33,7 @@ mod text;
 pub mod trace;
 
 pub use memory::{Access, Atomics, Memory};
-pub use processes::{Found, processes, started, unreadable};
+pub use processes::{Found, MAX_DESCRIPTORS, Unlisted, WhyUnlisted, processes, started, unlisted};
 pub use publish::{ConnectionRow, GroupRow, LinkRow, Publisher, StackRow};
 pub use read::{Counted, Snapshot, View};
 pub use record::{

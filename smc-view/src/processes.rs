@@ -14,6 +14,9 @@ use crate::text;
 /// Most memory files of a process that are opened to find its view.
 const CANDIDATES: usize = 64;
 
+/// Most descriptors of a process that are looked at to find its view, some 10 us each.
+pub const MAX_DESCRIPTORS: usize = 1 << 16;
+
 /// A process that publishes its connections.
 #[derive(Debug)]
 pub struct Found {
@@ -39,23 +42,55 @@ pub fn processes() -> io::Result<impl Iterator<Item = Found>> {
     Ok(ids()?.into_iter().filter_map(Found::at))
 }
 
-/// The processes that publish something that cannot be read, most likely in another version of the
-/// layout: their IDs, in order, and the names of their programs.
+/// A process that [`processes`] leaves out although it may publish something.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Unlisted {
+    /// Its process ID in the PID namespace of the reader.
+    pub process: u32,
+    /// The name of its program, with control characters replaced.
+    pub program: String,
+    /// Why it is left out.
+    pub why: WhyUnlisted,
+}
+
+/// Why a process is left out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum WhyUnlisted {
+    /// It publishes something that cannot be read, most likely in another version of the layout.
+    Version,
+    /// It publishes nothing by its first [`MAX_DESCRIPTORS`] descriptors, and has more.
+    Descriptors,
+}
+
+/// The processes that are left out although they may publish something, in the order of their IDs.
 ///
 /// # Errors
 /// `/proc` cannot be read.
-pub fn unreadable() -> io::Result<impl Iterator<Item = (u32, String)>> {
-    let named = |process: u32| {
+pub fn unlisted() -> io::Result<impl Iterator<Item = Unlisted>> {
+    Ok(ids()?.into_iter().filter_map(|process| {
         let root = PathBuf::from(format!("/proc/{process}"));
-        let opened = candidates(&root, NAME).ok()?.map(|path| View::open(&path));
-        let mut failures = opened.filter_map(Result::err);
-        failures.find(|error| error.kind() == io::ErrorKind::InvalidData)?;
-        if Found::at(process).is_some() {
-            return None;
-        }
-        Some((process, printable(&fs::read(root.join("comm")).ok()?)))
+        let why = why_unlisted(&root, process)?;
+        let program = printable(&fs::read(root.join("comm")).ok()?);
+        Some(Unlisted {
+            process,
+            program,
+            why,
+        })
+    }))
+}
+
+fn why_unlisted(root: &Path, process: u32) -> Option<WhyUnlisted> {
+    let mut candidates = candidates(root, NAME).ok()?;
+    let opened = candidates.by_ref().map(|path| View::open(&path));
+    let mut failures = opened.filter_map(Result::err);
+    let why = match failures.find(|error| error.kind() == io::ErrorKind::InvalidData) {
+        Some(_) => WhyUnlisted::Version,
+        None if candidates.left_out() => WhyUnlisted::Descriptors,
+        None => return None,
     };
-    Ok(ids()?.into_iter().filter_map(named))
+    Found::at(process).is_none().then_some(why)
 }
 
 /// The IDs of all processes, in order.
@@ -159,19 +194,63 @@ fn views(root: &Path) -> impl Iterator<Item = View> {
     candidates.filter_map(|path| View::open(&path).ok())
 }
 
-/// Paths of a process's memory files of a name, [`CANDIDATES`] at most: a hostile process has as many
-/// as it likes, and to open each takes time.
-pub(crate) fn candidates(
-    root: &Path,
+/// Paths of a process's memory files of a name, [`CANDIDATES`] at most, among its first
+/// [`MAX_DESCRIPTORS`] descriptors: a hostile process has as many of either as it likes, and to look at
+/// each takes time.
+pub(crate) fn candidates(root: &Path, name: &'static str) -> io::Result<Candidates> {
+    Candidates::among(root, name, MAX_DESCRIPTORS)
+}
+
+/// Memory files of a process, see [`candidates`].
+pub(crate) struct Candidates {
+    descriptors: fs::ReadDir,
     name: &'static str,
-) -> io::Result<impl Iterator<Item = PathBuf>> {
-    let candidates = fs::read_dir(root.join("fd"))?.filter_map(move |entry| {
-        let path = entry.ok()?.path();
-        let target = fs::read_link(&path).ok()?;
-        let of = target.to_str()?.strip_prefix("/memfd:")?;
-        (of.strip_suffix(" (deleted)").unwrap_or(of) == name).then_some(path)
-    });
-    Ok(candidates.take(CANDIDATES))
+    /// Descriptors that are still looked at.
+    left: usize,
+    /// Files that are still returned.
+    files: usize,
+}
+
+impl Candidates {
+    /// Looks at this number of descriptors at most.
+    fn among(root: &Path, name: &'static str, most: usize) -> io::Result<Self> {
+        Ok(Self {
+            descriptors: fs::read_dir(root.join("fd"))?,
+            name,
+            left: most,
+            files: CANDIDATES,
+        })
+    }
+
+    /// Whether the process has descriptors that are not looked at because it has so many.
+    fn left_out(&mut self) -> bool {
+        self.left == 0 && self.descriptors.next().is_some()
+    }
+}
+
+impl Iterator for Candidates {
+    type Item = PathBuf;
+
+    fn next(&mut self) -> Option<PathBuf> {
+        while self.files > 0 && self.left > 0 {
+            self.left -= 1;
+            let Ok(entry) = self.descriptors.next()? else {
+                continue;
+            };
+            let path = entry.path();
+            let Ok(target) = fs::read_link(&path) else {
+                continue;
+            };
+            let Some(of) = target.to_str().and_then(|at| at.strip_prefix("/memfd:")) else {
+                continue;
+            };
+            if of.strip_suffix(" (deleted)").unwrap_or(of) == self.name {
+                self.files -= 1;
+                return Some(path);
+            }
+        }
+        None
+    }
 }
 
 /// A name of the kernel, without its line end and with control characters replaced.
@@ -184,7 +263,7 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
 
-    use super::{CANDIDATES, NAME, candidates, of_one_process, printable};
+    use super::{CANDIDATES, Candidates, NAME, candidates, of_one_process, printable};
 
     #[test]
     fn what_was_found_of_two_processes_is_of_none() {
@@ -212,8 +291,21 @@ mod tests {
             symlink(target, root.join("fd").join(number.to_string())).unwrap();
         }
         let opened = candidates(&root, NAME).unwrap().count();
-        fs::remove_dir_all(&root).unwrap();
         assert_eq!(opened, CANDIDATES);
+        // Whatever the others are, it is a bounded number of descriptors that is looked at.
+        for (most, left_out) in [
+            (10, true),
+            (4 * CANDIDATES, false),
+            (4 * CANDIDATES + 1, false),
+        ] {
+            let mut looked = Candidates::among(&root, "other name", most).unwrap();
+            assert_eq!(looked.by_ref().count(), 0);
+            assert_eq!(looked.left_out(), left_out, "{most}");
+        }
+        let mut looked = Candidates::among(&root, NAME, 10).unwrap();
+        assert!(looked.by_ref().count() <= 10);
+        assert!(looked.left_out());
+        fs::remove_dir_all(&root).unwrap();
     }
 
     #[test]

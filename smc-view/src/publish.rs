@@ -223,9 +223,8 @@ impl Publisher {
     pub fn sentence(&self, sentence: &str) -> u32 {
         let key = key_of(sentence.as_bytes());
         let mut places = self.layout.sentences.iter().enumerate();
-        places.find(|(at, place)| {
-            !self.backs_sentence(*at) || place.enter(key, sentence.as_bytes())
-        });
+        places
+            .find(|(at, place)| !self.backs_sentence(*at) || place.enter(key, sentence.as_bytes()));
         key
     }
 
