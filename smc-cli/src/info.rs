@@ -1,17 +1,21 @@
 //! `smcx info`: what SMC is on this machine, as `smcr info` and `smcd info` show it.
 
+pub mod kernel;
+
 use std::fs;
 use std::io::{self, Read, Write};
 use std::path::Path;
 
 use serde_json::{Value, json};
 use smc_sockets::Policy;
-use smc_sockets::policy::Transport;
+use smc_sockets::policy::{OWN_EID, Transport};
 
 use crate::cli::InfoArguments;
 use crate::devices::Devices;
+use crate::netlink::Refusal;
 use crate::output::Failure;
 use crate::policy;
+use kernel::Kernel;
 
 /// Most bytes of a setting of the kernel.
 const SETTING: u64 = 256;
@@ -25,8 +29,8 @@ struct Info {
     ueids: Vec<String>,
     ism: usize,
     roce: Vec<&'static str>,
-    /// Settings of the kernel's SMC, if it has one.
-    kernel: Vec<(String, String)>,
+    /// The kernel's SMC, and why it is not all there.
+    kernel: (Kernel, Result<(), Refusal>),
     /// Programs that publish, and their stacks.
     programs: (usize, usize),
 }
@@ -77,10 +81,16 @@ impl Info {
                 Vec::new()
             },
             seid: policy.system_eid.as_ref().map(text),
-            ueids: policy.ueids.iter().map(text).collect(),
+            ueids: match policy.enabled {
+                true => {
+                    let own = std::iter::once(OWN_EID.to_owned());
+                    policy.ueids.iter().map(text).chain(own).collect()
+                }
+                false => Vec::new(),
+            },
             ism: devices.ism.len(),
             roce,
-            kernel: kernel().unwrap_or_default(),
+            kernel: kernel::read(),
             programs,
         })
     }
@@ -112,20 +122,19 @@ impl Info {
         writeln!(out, "ISM:              {}", joined(&ism))?;
         writeln!(out, "RoCE:             {}", joined(&self.roce))?;
         writeln!(out, "\nKernel (AF_SMC)")?;
-        if self.kernel.is_empty() {
-            writeln!(out, "no SMC in the kernel, or its module is not loaded")?;
+        let (kernel, outcome) = &self.kernel;
+        if *kernel == Kernel::default() && *outcome == Err(Refusal::Absent) {
+            return writeln!(out, "no SMC in the kernel, or its module is not loaded");
         }
-        for (name, value) in &self.kernel {
-            writeln!(out, "{:<28} {value}", format!("net.smc.{name}:"))?;
+        kernel.text(out)?;
+        match outcome {
+            Err(refusal) => writeln!(out, "not all is known: {refusal}"),
+            Ok(()) => Ok(()),
         }
-        Ok(())
     }
 
     fn object(&self) -> Value {
         let (programs, stacks) = self.programs;
-        let kernel = self.kernel.iter().cloned();
-        let kernel = kernel.map(|(name, value)| (name, Value::from(value)));
-        let kernel: serde_json::Map<_, _> = kernel.collect();
         json!({
             "version": "2.1",
             "hostname": self.hostname,
@@ -137,16 +146,19 @@ impl Info {
             "ueids": self.ueids,
             "ism_functions": self.ism,
             "roce": self.roce,
-            "kernel": if kernel.is_empty() { Value::Null } else { kernel.into() },
+            "kernel": match &self.kernel {
+                (kernel, _) if *kernel == Kernel::default() => Value::Null,
+                (kernel, _) => kernel.object(),
+            },
         })
     }
 }
 
-fn or_unknown(text: Option<&str>) -> &str {
+pub(crate) fn or_unknown(text: Option<&str>) -> &str {
     text.unwrap_or("n/a")
 }
 
-fn joined<T: AsRef<str>>(all: &[T]) -> String {
+pub(crate) fn joined<T: AsRef<str>>(all: &[T]) -> String {
     let all: Vec<&str> = all.iter().map(AsRef::as_ref).collect();
     match all.is_empty() {
         true => "n/a".to_owned(),
@@ -161,17 +173,4 @@ pub(crate) fn setting(path: &Path) -> Option<String> {
     file.take(SETTING).read_to_string(&mut text).ok()?;
     let line = text.lines().next().unwrap_or_default();
     Some(smc_view::printable(line.as_bytes()))
-}
-
-/// Settings of the kernel's SMC, by their names.
-fn kernel() -> Option<Vec<(String, String)>> {
-    let entries = fs::read_dir("/proc/sys/net/smc").ok()?;
-    let all = entries.filter_map(|entry| {
-        let entry = entry.ok()?;
-        let name = entry.file_name().into_string().ok()?;
-        Some((name, setting(&entry.path())?))
-    });
-    let mut all: Vec<_> = all.collect();
-    all.sort();
-    Some(all)
 }

@@ -71,6 +71,10 @@ pub const MAX_PAIRING_GRACE: Duration = Duration::from_secs(10);
 /// know each other by one.
 pub const MAX_UEIDS: usize = smc_proto::config::MAX_UEIDS - 1;
 
+/// User EID that every process with this crate has besides those of its policy: by it processes of one
+/// host share memory.
+pub const OWN_EID: &str = "SMC-SOCKETS.SHARED-MEMORY";
+
 /// What may carry a connection, besides TCP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]

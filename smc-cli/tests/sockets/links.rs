@@ -11,6 +11,7 @@ use smc_view::{
     Connection, Counted, GroupRecord, Label, LinkRecord, Name, Role, Snapshot, Technology, state,
 };
 use smcx::devices::kernel as kernel_devices;
+use smcx::info::kernel::{self as kernel_info, Kernel};
 use smcx::links::group::{self, Group};
 use smcx::links::kernel;
 use smcx::links::text;
@@ -265,14 +266,60 @@ fn info_has_the_rows_of_smc_tools() {
         &format!("SMC Hostname:     {}\n", host.trim()),
         "SMC-D Features:   v2\n",
         "\nHardware Capabilities\nSEID:             IBM-SYSZ-ISMSEID00000000A1B22964\n\
-         UEID:             BLUE.FABRIC\nISM:              n/a\nRoCE:             n/a\n",
+         UEID:             BLUE.FABRIC SMC-SOCKETS.SHARED-MEMORY\nISM:              n/a\nRoCE:             n/a\n",
     ] {
         assert!(shown.stdout.contains(expected), "{}", shown.stdout);
     }
     let json = smcx(fixed.chain(["--json".to_owned()])).stdout;
     let object: Value = serde_json::from_str(&json).unwrap();
-    assert_eq!(object["ueids"], serde_json::json!(["BLUE.FABRIC"]));
+    assert_eq!(
+        object["ueids"],
+        serde_json::json!(["BLUE.FABRIC", "SMC-SOCKETS.SHARED-MEMORY"])
+    );
     assert_eq!(object["roce"], serde_json::json!([]));
+}
+
+/// By the attributes of `SMC_GEN_NETLINK`.
+#[test]
+fn what_the_kernel_says_of_itself_is_read() {
+    let of = attribute;
+    let padded = |eid: &str| format!("{eid:<32}\0").into_bytes();
+    let system = |ism_v2: u8, smcr_v2: u8| {
+        let nest = [
+            of(1, &[2]),
+            of(2, &[1]),
+            of(3, &[ism_v2]),
+            of(4, &padded("host\u{1b}[2J")),
+            of(6, &[smcr_v2]),
+        ];
+        of(1, &nest.concat())
+    };
+    let mut kernel = Kernel::default();
+    kernel_info::parse(1, &system(1, 0), &mut kernel);
+    kernel_info::parse(9, &of(1, &padded("BLUE.FABRIC")), &mut kernel);
+    kernel_info::parse(9, &of(1, &padded("GREEN.FABRIC")), &mut kernel);
+    let seid = [
+        of(1, &padded("IBM-SYSZ-ISMSEID00000000A1B22964")),
+        of(2, &[1]),
+    ];
+    kernel_info::parse(13, &seid.concat(), &mut kernel);
+    let expected = Kernel {
+        version: Some((2, 1)),
+        hostname: Some("host?[2J".to_owned()),
+        smcd: vec!["v1", "v2"],
+        smcr: vec!["v1"],
+        ueids: vec!["BLUE.FABRIC".to_owned(), "GREEN.FABRIC".to_owned()],
+        seid: Some(("IBM-SYSZ-ISMSEID00000000A1B22964".to_owned(), true)),
+        ..Kernel::default()
+    };
+    assert_eq!(kernel, expected);
+    // Anything may come.
+    for command in [1, 9, 13] {
+        let whole = [system(1, 1), of(1, &padded("X"))].concat();
+        (0..whole.len()).for_each(|end| kernel_info::parse(command, &whole[..end], &mut kernel));
+    }
+    (0..1000).for_each(|_| kernel_info::parse(9, &of(1, &padded("X")), &mut kernel));
+    assert!(kernel.ueids.len() < 100);
 }
 
 #[test]

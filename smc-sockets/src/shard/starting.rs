@@ -33,10 +33,6 @@ use crate::stack::Settings;
 use crate::tracing::Tracing;
 use crate::undecided::{Undecided, most_callers, most_draining, most_undecided};
 
-/// The EID by which processes that use this crate recognise each other. A peer that names its GID
-/// over a channel of shared memory is on this host; one that does so over RNICs needs a path to it.
-const EID: &str = "SMC-SOCKETS.SHARED-MEMORY";
-
 /// Bytes of a connection's receive buffer, if the settings have no other number and its memory is
 /// locked or counted.
 const BUFFER: u32 = 256 << 10;
@@ -180,7 +176,9 @@ fn config(peer_id: PeerId, smcr: Offers, settings: &Settings) -> io::Result<Conf
     let host = rustix::system::uname();
     config.v2.hostname = Hostname::new(&host.nodename().to_string_lossy());
     config.v2.os = PeerOs::LINUX;
-    let eid = Eid::user(EID).map_err(io::Error::other)?;
+    // A peer that names its GID over a channel of shared memory is on this host; one that does so over
+    // RNICs needs a path to it.
+    let eid = Eid::user(crate::policy::OWN_EID).map_err(io::Error::other)?;
     let _ = config.v2.ueids.push(eid);
     Ok(config)
 }
