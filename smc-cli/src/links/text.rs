@@ -52,14 +52,22 @@ pub fn write(groups: &[Group], details: u8, out: &mut dyn Write) -> io::Result<(
     Ok(())
 }
 
+/// A VLAN as smc-tools write it: without `0x` if there is none.
+fn vlan(of: u16) -> String {
+    match of {
+        0 => "0".to_owned(),
+        of => format!("{of:#x}"),
+    }
+}
+
 fn table_smcd(groups: &[&Group], out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "LG-ID    VLAN  #Conns  PNET-ID          Process")?;
     for group in groups {
         writeln!(
             out,
-            "{:08x} {:#4x}  {:>6}  {:<16} {}",
+            "{:08x} {:>4}  {:>6}  {:<16} {}",
             group.id(),
-            group.record.vlan,
+            vlan(group.record.vlan),
             group.connections,
             group.pnet(),
             group.process()
@@ -76,11 +84,11 @@ fn table_smcr(groups: &[&Group], out: &mut dyn Write) -> io::Result<()> {
     for group in groups {
         writeln!(
             out,
-            "{:08x} {:<8} {:<8} {:#4x}  {:>6}  {:<16} {}",
+            "{:08x} {:<8} {:<8} {:>4}  {:>6}  {:<16} {}",
             group.id(),
             group.role(),
             group.kind(),
-            group.record.vlan,
+            vlan(group.record.vlan),
             group.connections,
             group.pnet(),
             group.process()

@@ -170,10 +170,11 @@ pub fn process_name(process: u32, program: &str) -> String {
     format!("{process}/{program}")
 }
 
-/// A GID in the form of an address.
+/// A GID as the kernel and smc-tools write it: eight groups of four digits.
 #[must_use]
 pub fn gid(of: [u8; 16]) -> String {
-    Ipv6Addr::from(of).to_string()
+    let groups = Ipv6Addr::from(of).segments();
+    groups.map(|group| format!("{group:04x}")).join(":")
 }
 
 impl Row {
@@ -335,9 +336,10 @@ impl Columns {
 
 impl Details {
     fn write(&self, shut: [bool; 2], line: &mut String) {
+        // A letter names a direction that was shut down.
         let [no_reads, no_writes] = shut;
-        let reads = if no_reads { '<' } else { 'R' };
-        let writes = if no_writes { '>' } else { 'W' };
+        let reads = if no_reads { 'R' } else { '<' };
+        let writes = if no_writes { 'W' } else { '>' };
         let _ = write!(line, " {reads}-{writes}  {:08x} ", self.token);
         for size in self.buffers {
             let _ = write!(line, "{size:08x} ");

@@ -153,7 +153,7 @@ fn groups_and_links_have_the_columns_of_smc_tools() {
         shown(&groups, 0),
         "SMC-D link groups\n\
          LG-ID    VLAN  #Conns  PNET-ID          Process\n\
-         00000005  0x0       0                   4242/redis-server\n\
+         00000005    0       0                   4242/redis-server\n\
          \n\
          SMC-R link groups\n\
          LG-ID    LG-Role  LG-Type  VLAN  #Conns  PNET-ID          Process\n\
@@ -174,8 +174,8 @@ fn groups_and_links_have_the_columns_of_smc_tools() {
          Link-UID  Peer-UID  IB-Dev    IB-P  Local-GID                                 \
          Peer-GID                                  Process\n",
         "00000005 SERV     SYM      eth0            LINK_ACTIVE          2  \
-         n/a       n/a       mlx5_0       1  101:101:101:101:101:101:101:101           \
-         303:303:303:303:303:303:303:303           4242/redis-server\n",
+         n/a       n/a       mlx5_0       1  0101:0101:0101:0101:0101:0101:0101:0101   \
+         0303:0303:0303:0303:0303:0303:0303:0303   4242/redis-server\n",
     ] {
         assert!(details.contains(expected), "{details}\nlacks\n{expected}");
     }
@@ -473,7 +473,7 @@ fn groups_of_the_kernel_are_shown_beside_those_of_programs() {
     assert_eq!(interfaces, [(0, 0, u32::MAX)]);
     let table = shown(&groups, 0);
     for line in [
-        "00000009  0x0       3  NET2             kernel\n",
+        "00000009    0       3  NET2             kernel\n",
         "01020304 SERV     ASYMP    0x64       7  NET1             kernel\n",
         "01020304 SERV     ASYMP                    LINK_ACTIVATING      7  kernel\n",
     ] {
@@ -484,8 +484,8 @@ fn groups_of_the_kernel_are_shown_beside_those_of_programs() {
         "VLAN     : 64\nPNET-ID  : NET1\nVersion  : 2\nPeer-Rel : 1\nPeer-Host: zos1.example\n\
          Peer-OS  : ZOS\nDirect   : Yes\nEID      : COMPANY.EID\n#Conns   : 7\n\
          Sndbuf   : 65536 B\nRMB      : 131072 B\n",
-        "01020304  05060708  mlx5_0       1  fe80::1   ",
-        " ::ffff:192.168.0.2 ",
+        "01020304  05060708  mlx5_0       1  fe80:0000:0000:0000:0000:0000:0000:0001   ",
+        " 0000:0000:0000:0000:0000:ffff:c0a8:0002 ",
     ] {
         assert!(details.contains(expected), "{details}\nlacks\n{expected}");
     }

@@ -146,7 +146,7 @@ fn records_of_the_kernel_are_shown_as_smcss_shows_them() {
     assert_eq!(
         details.line(&rows[5]),
         format!(
-            "APPFINCLOSEWAIT1 {basis}SMCR  <-W  00000007 00010000 00010000 00010000 \
+            "APPFINCLOSEWAIT1 {basis}SMCR  R->  00000007 00010000 00010000 00010000 \
              0001:00000001 0002:00000002 80:40   0003:00000003 0004:00000004 20:10   \
              0005:00000005 0006:00000006 0007:00000007 SERV mlx5_0          01   01     \
              fe80::1                                  fe80::2 "
