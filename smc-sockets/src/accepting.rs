@@ -11,7 +11,7 @@ use std::time::Instant;
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use smc_transport_ism::shared::pairing;
-use smc_view::{ConnectionRow, Role};
+use smc_view::ConnectionRow;
 
 use crate::carrier::{Carrier, Cause, Limit};
 use crate::descriptors;
@@ -156,7 +156,7 @@ impl Stack {
             Err(cause) => {
                 let _ = pairing::let_go(&tcp);
                 if let Some(cause) = cause {
-                    viewing::fell_back(cause, Role::Server);
+                    viewing::plain(cause, &tcp);
                 }
                 Err(tcp)
             }

@@ -403,12 +403,25 @@ const fn side(role: Role) -> Side {
     }
 }
 
-/// Counts a connection that is plain TCP from its first byte and has no row.
-pub(crate) fn fell_back(cause: Cause, role: Role) {
-    if let Some(publisher) = publisher() {
-        let (own, peer) = reasons(&WhyTcp::here(cause));
-        publisher.fell_back(side(role), smc_view::deciding_code(own, peer));
-    }
+/// Counts and publishes an accepted connection that is plain TCP from its first byte, and the kernel's
+/// alone from then on.
+pub(crate) fn plain(cause: Cause, tcp: &TcpStream) {
+    let Some(publisher) = publisher() else {
+        return;
+    };
+    let why = WhyTcp::here(cause);
+    let (reason, peer_reason) = reasons(&why);
+    publisher.fell_back(Side::Server, smc_view::deciding_code(reason, peer_reason));
+    let ends = tcp.local_addr().ok().zip(tcp.peer_addr().ok());
+    publisher.unattended(&Connection {
+        state: state::ACTIVE,
+        technology: smc_view::Technology::Tcp,
+        reason,
+        peer_reason,
+        sentence: publisher.sentence(&why.sentence()),
+        remedy: publisher.sentence(&why.remedy()),
+        ..basis(tcp, ends, Role::Server)
+    });
 }
 
 /// The codes of this side and of the peer.

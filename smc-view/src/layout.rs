@@ -11,10 +11,12 @@ use crate::sentence::Sentence;
 pub(crate) const NAME: &str = "smc-view";
 
 /// First bytes of the memory, with the version of its layout.
-pub(crate) const MAGIC: u64 = u64::from_ne_bytes(*b"smcview\x02");
+pub(crate) const MAGIC: u64 = u64::from_ne_bytes(*b"smcview\x03");
 
 /// Most connections and listeners; further ones are counted alone.
 pub(crate) const CONNECTIONS: usize = 16_384;
+/// Most connections among them that the process does not note the end of; the oldest make room.
+pub(crate) const UNATTENDED: usize = 1024;
 /// Most link groups.
 pub(crate) const GROUPS: usize = 1024;
 /// Most links.

@@ -3,6 +3,7 @@
 //! Whatever a process publishes is hostile input: its descriptors are counted, the owner of its memory
 //! file is checked, and its names are made printable.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -251,6 +252,25 @@ impl Iterator for Candidates {
         }
         None
     }
+}
+
+/// Which of these inodes are of sockets among the first [`MAX_DESCRIPTORS`] descriptors that a folder
+/// lists.
+pub(crate) fn open_sockets(descriptors: &Path, mut inodes: HashSet<u64>) -> HashSet<u64> {
+    let mut open = HashSet::new();
+    let entries = fs::read_dir(descriptors).into_iter().flatten();
+    for entry in entries.take(MAX_DESCRIPTORS) {
+        if inodes.is_empty() {
+            break;
+        }
+        let target = entry.and_then(|entry| fs::read_link(entry.path()));
+        let inode = target.ok().and_then(|target| {
+            let inode = target.to_str()?.strip_prefix("socket:[")?;
+            inode.strip_suffix(']')?.parse().ok()
+        });
+        open.extend(inode.filter(|inode| inodes.remove(inode)));
+    }
+    open
 }
 
 /// A name of the kernel, without its line end and with control characters replaced.

@@ -1,5 +1,6 @@
 //! The writing side.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -11,7 +12,7 @@ use crate::counters::{FallbackCount, SIZES, add_shared, class_of};
 use crate::latch::Latch;
 use crate::layout::{
     CONNECTION_WORDS, CONNECTIONS, ConnectionSlot, GROUP_WORDS, GROUPS, LINK_WORDS, LINKS, Layout,
-    MAGIC, NAME, STACK_WORDS, STACKS,
+    MAGIC, NAME, STACK_WORDS, STACKS, UNATTENDED,
 };
 use crate::memory::{Memory, back_part, back_places};
 use crate::record::{
@@ -25,6 +26,8 @@ pub struct Publisher {
     layout: &'static Layout,
     process: u32,
     places: Mutex<Places>,
+    /// Rows of connections whose end is not noted, the oldest first.
+    unattended: Mutex<VecDeque<ConnectionRow>>,
     /// Places of sentences that have memory, from the first one on.
     sentences: AtomicUsize,
     is_own: OnceLock<fn(&'static Self) -> bool>,
@@ -105,6 +108,7 @@ impl Publisher {
             layout,
             process,
             is_own: OnceLock::new(),
+            unattended: Mutex::default(),
             sentences: AtomicUsize::new(0),
             places: Mutex::new(Places {
                 connections: Free::new(CONNECTIONS),
@@ -162,6 +166,23 @@ impl Publisher {
         };
         row.write(&places, connection);
         Some(row)
+    }
+
+    /// Publishes a connection that is the kernel's alone, and whose end this process does not note:
+    /// readers find that out by its inode. The newest 1,024 of them are published.
+    pub fn unattended(&'static self, connection: &Connection) {
+        if !self.is_own() {
+            return;
+        }
+        let unattended = self.unattended.lock();
+        let mut unattended = unattended.unwrap_or_else(PoisonError::into_inner);
+        if unattended.len() == UNATTENDED {
+            unattended.pop_front();
+        }
+        unattended.extend(self.connection(&Connection {
+            unattended: true,
+            ..*connection
+        }));
     }
 
     /// Publishes a link group until the row is dropped.

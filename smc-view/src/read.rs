@@ -4,9 +4,10 @@
 //! time. Totals and rows are consistent by the counter `moves`, which is odd while a connection that
 //! ends is moved from its row to the totals: a connection is then counted exactly once.
 
+use std::collections::HashSet;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -14,6 +15,7 @@ use crate::counters::{Counters, FallbackCount, SIZES};
 use crate::latch::Latch;
 use crate::layout::{Layout, MAGIC};
 use crate::memory::{Access, Memory, Pages};
+use crate::processes::open_sockets;
 use crate::record::{Connection, GroupRecord, LinkRecord, Progress, StackRecord, Technology};
 use crate::sentence::Sentence;
 use crate::statistics::{Fallback, Side, Statistics, Traffic, key};
@@ -27,6 +29,8 @@ const ATTEMPTS: usize = 8;
 pub struct View {
     memory: Memory<Layout>,
     file: OwnedFd,
+    /// Where the descriptors of the process are listed.
+    descriptors: PathBuf,
     /// As they were last looked for.
     pages: Mutex<Pages>,
 }
@@ -81,6 +85,7 @@ impl View {
             true => Ok(Self {
                 memory,
                 file,
+                descriptors: path.parent().unwrap_or(path).to_owned(),
                 pages,
             }),
             false => Err(io::ErrorKind::InvalidData.into()),
@@ -165,7 +170,9 @@ impl View {
         (stacks.collect(), hidden)
     }
 
-    /// Reads everything. The process that publishes neither helps nor waits.
+    /// Reads everything. The process that publishes neither helps nor waits. Connections whose end it does
+    /// not note are left out if it has no descriptor of them, as far as its descriptors are listed beside
+    /// the path that was opened.
     #[must_use]
     pub fn read(&self) -> Snapshot {
         let layout = &*self.memory;
@@ -186,6 +193,7 @@ impl View {
             }
         }
         hidden += missed;
+        self.leave_out_closed(&mut connections);
         for (connection, counted) in &connections {
             counted.add_to(connection, &mut ended);
         }
@@ -204,6 +212,16 @@ impl View {
             connections,
             statistics: ended,
             hidden,
+        }
+    }
+
+    /// Removes connections whose end the process does not note, and which have ended.
+    fn leave_out_closed(&self, connections: &mut Vec<(Connection, Counted)>) {
+        let unattended = connections.iter().filter(|(at, _)| at.unattended);
+        let inodes: HashSet<_> = unattended.map(|(at, _)| at.inode).collect();
+        if !inodes.is_empty() {
+            let open = open_sockets(&self.descriptors, inodes);
+            connections.retain(|(at, _)| !at.unattended || open.contains(&at.inode));
         }
     }
 

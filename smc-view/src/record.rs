@@ -192,6 +192,9 @@ pub struct Connection {
     /// Number of the connection at the engine of its stack, by which its events are known; `None`
     /// if SMC does not carry it.
     pub conn: Option<u64>,
+    /// The process does not note when it closes the connection, which is the kernel's alone. Readers
+    /// leave it out once the process has no descriptor of a socket with this inode.
+    pub unattended: bool,
 }
 
 impl Connection {
@@ -225,6 +228,7 @@ impl Connection {
             gid: 0,
             peer_gid: 0,
             conn: None,
+            unattended: false,
         }
     }
 
@@ -237,7 +241,7 @@ impl Connection {
             u8::from(self.shut.0) | u8::from(self.shut.1) << 1,
             self.link,
             u8::from(self.local.is_ipv4()),
-            0,
+            u8::from(self.unattended),
         ];
         let (local, peer) = (address(self.local.ip()), address(self.peer.ip()));
         let ports = u32::from(self.local.port()) | u32::from(self.peer.port()) << 16;
@@ -280,7 +284,16 @@ impl Connection {
             rest @ ..,
         ] = *words;
         let [buffers, peer, tokens, sentence, gid, peer_gid, conn] = rest;
-        let [state, technology, role, version, shut, link, is_ipv4, _] = first.to_ne_bytes();
+        let [
+            state,
+            technology,
+            role,
+            version,
+            shut,
+            link,
+            is_ipv4,
+            unattended,
+        ] = first.to_ne_bytes();
         let (ports, interface) = halves(ports);
         let ((reason, peer_reason), (send_buffer, receive_buffer)) =
             (halves(reasons), halves(buffers));
@@ -314,6 +327,7 @@ impl Connection {
             gid,
             peer_gid,
             conn: conn.checked_sub(1),
+            unattended: unattended != 0,
         })
     }
 }

@@ -399,3 +399,42 @@ fn rows_without_memory_are_counted_as_hidden() {
     let error = Publisher::of(memory).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::OutOfMemory);
 }
+
+/// A connection that the process has left to the kernel is published while it has a descriptor of it,
+/// whatever it does with that, and the oldest make room for new ones.
+#[test]
+fn connections_whose_end_is_not_noted_are_left_out_when_they_are_closed() {
+    let (publisher, view) = publisher();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let inode = |fd: &std::net::TcpListener| rustix::fs::fstat(fd).unwrap().st_ino;
+    let of = |inode| Connection {
+        technology: Technology::Tcp,
+        inode,
+        ..over_memory(1)
+    };
+    publisher.unattended(&of(inode(&listener)));
+    publisher.unattended(&of(1));
+    let attended = publisher.connection(&of(2)).unwrap();
+    let listed = || {
+        let read = view.read().connections;
+        let mut inodes: Vec<_> = read.iter().map(|(at, _)| at.inode).collect();
+        inodes.sort_unstable();
+        inodes
+    };
+    let own = inode(&listener);
+    assert_eq!(listed(), [2, own]);
+    let again = listener.try_clone().unwrap();
+    drop(listener);
+    assert_eq!(listed(), [2, own]);
+    for _ in 0..2 * crate::layout::UNATTENDED {
+        publisher.unattended(&of(1));
+    }
+    assert_eq!(listed(), [2]);
+    publisher.unattended(&of(own));
+    assert_eq!(listed(), [2, own]);
+    let used = publisher.layout().head.connections.load(Ordering::Relaxed);
+    assert_eq!(used as usize, crate::layout::UNATTENDED + 1);
+    drop(again);
+    assert_eq!(listed(), [2]);
+    drop(attended);
+}

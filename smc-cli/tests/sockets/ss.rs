@@ -413,6 +413,30 @@ fn full_view(process: u32) -> Vec<u8> {
     view
 }
 
+/// A program under `smcx run` accepts by itself, and leaves such connections to the kernel.
+#[test]
+fn accepted_connections_of_the_kernel_are_listed_with_their_reasons_while_they_are_open() {
+    let stack = Stack::open().unwrap();
+    let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    stack.announce_listener(&tcp).unwrap();
+    let address = tcp.local_addr().unwrap();
+    let client = TcpStream::connect(address).unwrap();
+    let (accepted, peer) = tcp.accept().unwrap();
+    let accepted = stack.accepted(accepted).unwrap_err();
+    let listed = of_port(address.port(), &[]);
+    assert_eq!(listed.len(), 1, "{listed:?}");
+    let [row] = &listed[..] else { unreachable!() };
+    let has = [&row["state"], &row["mode"], &row["reason"], &row["peer"]];
+    assert_eq!(has, ["ACTIVE", "TCP", "0x03010000", &peer.to_string()]);
+    assert!(row["why"].is_string() && row["remedy"].is_string(), "{row}");
+    // The program does with it what it likes.
+    let copy = accepted.try_clone().unwrap();
+    drop(accepted);
+    assert_eq!(of_port(address.port(), &[]), listed);
+    drop((copy, client));
+    assert_eq!(of_port(address.port(), &[]), Vec::<Value>::new());
+}
+
 /// A process that publishes whatever it likes.
 fn publishes(view: &[u8], owner: Option<u32>) -> Ended {
     use rustix::fs::{MemfdFlags, SealFlags};
