@@ -12,7 +12,7 @@ use std::thread;
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::system::{RebootCommand, reboot};
 
-use crate::netlink::smc::Smc;
+use crate::netlink::smc::{self, Smc};
 use crate::netlink::{rdma, route, xfrm};
 use crate::orders::{Adjustment, Answer, Order};
 
@@ -94,6 +94,10 @@ fn execute(channel: &Channel, order: Order) {
         Order::Count => {
             let counts = Smc::open().and_then(|smc| smc.counts());
             channel.send(&Answer::Counted(counts.map_err(|error| error.to_string())));
+        }
+        Order::Sockets => {
+            let records = smc::records().map_err(|error| error.to_string());
+            channel.send(&Answer::Sockets(records));
         }
         Order::PowerOff => {}
     }

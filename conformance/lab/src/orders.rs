@@ -50,6 +50,8 @@ pub enum Order {
     KillOurs,
     /// Return what SMC counted; answered by [`Answer::Counted`].
     Count,
+    /// Return the records of all SMC sockets; answered by [`Answer::Sockets`].
+    Sockets,
     /// Switch the machine off.
     PowerOff,
 }
@@ -173,6 +175,8 @@ pub enum Answer {
     Ended(Option<i32>),
     /// What SMC counted.
     Counted(Result<Counts, String>),
+    /// The records of all SMC sockets, as `sock_diag` has them behind the header of netlink.
+    Sockets(Result<Vec<Vec<u8>>, String>),
 }
 
 /// How a conversation went.

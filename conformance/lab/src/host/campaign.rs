@@ -10,6 +10,7 @@ mod pair;
 mod part;
 mod scripted;
 mod settings;
+mod views;
 
 pub use self::direction::{Direction, End};
 use self::laboratory::Laboratory;
@@ -88,6 +89,11 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<bool, Trouble> {
         print(out, report::line(&row).trim_end())?;
         rows.push(row);
     }
+    if peer.is_ok() && options.direction.is_none() && options.names(VIEWS) && !options.v1 {
+        let row = laboratory.views(VIEWS)?;
+        print(out, report::line(&row).trim_end())?;
+        rows.push(row);
+    }
     for (name, against_ours) in SCRIPTED {
         if scripts.is_ok() && options.wants_scripts(name) {
             let row = laboratory.scripts(name, against_ours, &options.scripts)?;
@@ -119,6 +125,8 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<bool, Trouble> {
 
 /// What is no conversation: our RNICs are held to the contract of adapters.
 const CONTRACT: &str = "contract";
+/// What `smcx` shows of a kernel's sockets is compared with the kernel's records.
+const VIEWS: &str = "views";
 /// The scripts of the conformance suite, and whether sockets of ours are under test.
 const SCRIPTED: [(&str, bool); 2] = [("scripts-kernel", false), ("scripts-ours", true)];
 
@@ -142,8 +150,8 @@ impl Options {
 
     /// Whether anything is wanted that our sockets, or the contract, are needed for.
     fn wants_peer(&self) -> bool {
-        let contract = self.names(CONTRACT) && !self.v1;
-        contract || scenarios::all().any(|scenario| self.wants(scenario))
+        let program = |name| self.names(name) && !self.v1;
+        program(CONTRACT) || program(VIEWS) || scenarios::all().any(|scenario| self.wants(scenario))
     }
 
     fn wants(&self, scenario: &Scenario) -> bool {

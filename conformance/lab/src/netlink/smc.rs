@@ -4,4 +4,4 @@ mod generic;
 mod view;
 
 pub use generic::Smc;
-pub use view::{Carried, SocketView, sockets};
+pub use view::{Carried, SocketView, records, sockets};

@@ -10,7 +10,7 @@ use super::super::report::Row;
 use super::super::{Trouble, captures, failed, judge, windows};
 use super::direction::{Direction, End};
 use super::pair::{self, Pair};
-use super::{part, scripted, settings};
+use super::{part, scripted, settings, views};
 use crate::orders::{Answer, Held, Order, PEER};
 use crate::scenarios::Scenario;
 
@@ -56,6 +56,19 @@ impl Laboratory {
             let path = place.with_extension("txt");
             fs::write(&path, lines.join("\n")).map_err(failed(path.display()))?;
             Ok(result)
+        })
+    }
+
+    /// What `smcx` shows of the kernel's sockets is compared with the kernel's own records.
+    pub(super) fn views(&mut self, name: &'static str) -> Result<Row, Trouble> {
+        self.guests()?;
+        let share = self.blueprint.share.clone();
+        self.by_programs(name, "kernel-kernel", |pair, place| {
+            let mut shown = String::new();
+            let result = views::compare(pair, &share, &place.with_extension("pcap"), &mut shown);
+            let path = place.with_extension("txt");
+            fs::write(&path, shown).map_err(failed(path.display()))?;
+            Ok(result.unwrap_or_else(|trouble| Err(trouble.to_string())))
         })
     }
 

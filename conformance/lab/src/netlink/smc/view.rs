@@ -12,6 +12,8 @@ const BY_FAMILY: u16 = 20;
 const AF_SMC: u8 = 43;
 /// Connection and link group, of what can be asked for.
 const EXTENSIONS: u8 = 1 | 2;
+/// The memory of SMC-D besides.
+const ALL_EXTENSIONS: u8 = EXTENSIONS | 8;
 /// `smc_diag_req`: family u8, pad u8[2], extensions u8, socket identity of 48 bytes.
 const REQUEST: usize = 52;
 /// Up to the attributes: family, state, mode, pad, socket identity, uid u32, inode u64.
@@ -60,11 +62,23 @@ pub struct SocketView {
 /// # Errors
 /// Of the kernel; if the module smc_diag is not loaded, that there is no such file.
 pub fn sockets() -> io::Result<Vec<SocketView>> {
+    Ok(ask(EXTENSIONS)?.iter().filter_map(view).collect())
+}
+
+/// The records of all SMC sockets, with everything that can be asked for.
+///
+/// # Errors
+/// Errors of [`sockets`].
+pub fn records() -> io::Result<Vec<Vec<u8>>> {
+    let messages = ask(ALL_EXTENSIONS)?;
+    Ok(messages.into_iter().map(|at| at.payload).collect())
+}
+
+fn ask(extensions: u8) -> io::Result<Vec<Message>> {
     let mut header = [0; REQUEST];
     header[0] = AF_SMC;
-    header[3] = EXTENSIONS;
-    let messages = Socket::diagnosis()?.ask(Request::new(BY_FAMILY, DUMP, &header))?;
-    Ok(messages.iter().filter_map(view).collect())
+    header[3] = extensions;
+    Socket::diagnosis()?.ask(Request::new(BY_FAMILY, DUMP, &header))
 }
 
 fn view(message: &Message) -> Option<SocketView> {
