@@ -150,7 +150,7 @@ where
         }
         #[cfg(target_os = "linux")]
         Some(Command::Policy(cli::PolicyCommand::Learn(arguments))) => {
-            policy::learn::run(&arguments, stdout)
+            policy::learn::run(&arguments, screen, stdout, stderr)
         }
         Some(Command::Generate(what)) => generate::run(&what, cli::command(), stdout),
         None => demo::run(&DemoArguments::default(), screen, stdout),

@@ -245,3 +245,34 @@ fn a_policy_is_learnt_of_what_runs() {
     assert!(outcome.stdout.contains(&seen), "{}", outcome.stdout);
     drop((near, far, plain, accepted));
 }
+
+/// A terminal shows how far it is, and nothing else does.
+#[test]
+fn learning_shows_progress_on_a_terminal() {
+    for progress in [true, false] {
+        let screen = smcx::Screen {
+            progress,
+            ..smcx::Screen::default()
+        };
+        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+        let arguments = [
+            "smcx",
+            "policy",
+            "learn",
+            "--for",
+            "1",
+            "--user",
+            "4294967294",
+        ];
+        let arguments = arguments.map(std::ffi::OsString::from);
+        assert_eq!(
+            smcx::run_on(&screen, arguments, &mut stdout, &mut stderr),
+            1
+        );
+        let said = String::from_utf8(stderr).unwrap();
+        let shown = said.starts_with("\r0 of 1 s, 0 connections seen")
+            && said.contains("\r1 of 1 s, 0 connections seen\nsmcx: nothing to propose");
+        assert_eq!(shown, progress, "{said:?}");
+        assert_eq!(said.contains('\r'), progress, "{said:?}");
+    }
+}

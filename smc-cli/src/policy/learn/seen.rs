@@ -111,6 +111,12 @@ impl Seen {
 }
 
 impl Observed {
+    /// How many connections were seen.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.connections.len()
+    }
+
     /// Takes in what there is now.
     pub fn add(&mut self, seen: &[Seen]) {
         for at in seen {
