@@ -227,7 +227,7 @@ PLANTED = [
     ("about.md", "(smc.md)", "(smd.md)", "smd.md does not exist"),
     ("about.md", "(smc.md)", "(../../why-tcp.md)", "leaves the guide"),
     ("about.md", "(smc.md)", "(smc.md#no-such)", "no such heading"),
-    ("embed.md", "RdmaCompletion::QpActive", "RdmaCompletion::QpLively", "not so in"),
+    ("embed.md", "Answer::Done(RToken", "Answer::Did(RToken", "not so in"),
     ("embed.md", "<!-- from ", "<!-- of ", "no comment before it"),
     ("port.md", "```rust\n", "```rusty\n", "a block of the kind"),
     ("smc.md", "(pictures/ways.svg)", "(pictures/way.svg)", "pictures/way.svg does not exist"),
