@@ -439,7 +439,7 @@ mod tests {
     fn a_list_that_changes_is_read_again_and_kept() {
         for (changes, outcome) in [(0, Ok(())), (3, Ok(())), (4, Err(Refusal::Changed))] {
             let mut readings = 0;
-            let (last, read_until_unchanged) = read_until_unchanged(|| {
+            let (last, read) = read_until_unchanged(|| {
                 readings += 1;
                 let is_changed = readings <= changes;
                 (
@@ -452,7 +452,7 @@ mod tests {
                 )
             });
             assert_eq!(
-                (last, read_until_unchanged),
+                (last, read),
                 (ATTEMPTS.min(changes + 1), outcome),
                 "{changes}"
             );

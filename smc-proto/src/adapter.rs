@@ -134,8 +134,8 @@ pub trait Rnic {
         true
     }
 
-    /// Called once after the last command of a [`drive`](Self::drive) that had any, for an RNIC that is notified
-    /// of posted work.
+    /// Called once after the last command of a [`drive`](Self::drive) that had any, for an RNIC that
+    /// is notified of posted work.
     fn ring_doorbell(&mut self) {}
 
     /// Reports completions to the engine and executes its commands, until there are none or
@@ -170,127 +170,114 @@ pub trait Rnic {
         now: Instant,
         command: RdmaCommand,
     ) {
+        use RdmaCompletion as Completion;
+        let of_link = |link| Completion::LinkRefused { link };
+        let of_buffer = |buffer| Completion::BufferRefused { buffer };
         let done = match command {
+            RdmaCommand::CreateQp {
+                link,
+                port,
+                gid_index,
+                receive_size,
+                ..
+            } => {
+                let answer = self.create_qp(link, port, gid_index, receive_size);
+                answer.reported(|qpn| Completion::QpCreated { link, qpn }, of_link(link))
+            }
+            RdmaCommand::ConnectQp {
+                link,
+                peer,
+                mtu,
+                hop_limit,
+            } => {
+                let answer = self.connect_qp(link, peer, mtu, hop_limit);
+                answer.reported(|()| Completion::QpConnected { link }, of_link(link))
+            }
+            RdmaCommand::ActivateQp { link, psn } => {
+                let answer = self.activate_qp(link, psn);
+                answer.reported(|()| Completion::QpActive { link }, of_link(link))
+            }
+            RdmaCommand::QpToError { link } => {
+                let answer = self.drain_qp(link);
+                answer.reported(|()| Completion::QpDrained { link }, of_link(link))
+            }
+            RdmaCommand::DestroyQp { link } => {
+                let answer = self.destroy_qp(link);
+                answer.reported(|()| Completion::QpDestroyed { link }, of_link(link))
+            }
+            RdmaCommand::AllocBuffer {
+                buffer,
+                kind,
+                elements,
+                element_size,
+                eye_catcher,
+            } => {
+                let answer = self.alloc_buffer(buffer, kind, elements, element_size, eye_catcher);
+                answer.reported(
+                    |()| Completion::BufferAllocated { buffer },
+                    of_buffer(buffer),
+                )
+            }
+            RdmaCommand::RegisterBuffer { buffer, link } => {
+                let answer = self.register_buffer(buffer, link);
+                let registered = |rtoken| Completion::BufferRegistered {
+                    buffer,
+                    link,
+                    rtoken,
+                };
+                answer.reported(registered, of_buffer(buffer))
+            }
+            RdmaCommand::DeregisterBuffer { buffer, link } => {
+                let answer = self.deregister_buffer(buffer, link);
+                let deregistered = |()| Completion::BufferDeregistered { buffer, link };
+                answer.reported(deregistered, of_buffer(buffer))
+            }
+            RdmaCommand::FreeBuffer { buffer } => {
+                let answer = self.free_buffer(buffer);
+                answer.reported(|()| Completion::BufferFreed { buffer }, of_buffer(buffer))
+            }
+            RdmaCommand::ClearElement {
+                buffer,
+                offset,
+                length,
+                eye_catcher,
+            } => {
+                let answer = self.clear_element(buffer, offset, length, eye_catcher);
+                let cleared = |()| Completion::ElementCleared { buffer, offset };
+                answer.reported(cleared, of_buffer(buffer))
+            }
+            RdmaCommand::Write {
+                link,
+                conn,
+                buffer,
+                source,
+                rkey,
+                address,
+            } => {
+                let failed = self.write(link, buffer, source, RToken { rkey, address });
+                failed.err().map(|cause| Completion::LinkFailed {
+                    link,
+                    cause,
+                    conn: Some(conn),
+                })
+            }
+            RdmaCommand::Send {
+                link,
+                wr_id,
+                payload,
+            } => sent(link, wr_id, self.send(link, wr_id, &payload)),
             RdmaCommand::SendLarge {
                 link,
                 wr_id,
                 length,
             } => {
                 let mut emit = |buffer: &mut [u8]| engine.emit_llc(link, wr_id, buffer);
-                let answer = self.send_large(link, wr_id, length, &mut emit);
-                sent(link, wr_id, answer)
+                sent(link, wr_id, self.send_large(link, wr_id, length, &mut emit))
             }
-            other => perform(self, other),
         };
         if let Some(done) = done {
             engine.handle_rdma(now, done);
         }
-    }
-}
-
-/// Executes a command that needs nothing of the engine: its completion, unless that comes later.
-fn perform<R: Rnic + ?Sized>(
-    rnic: &mut R,
-    command: RdmaCommand,
-) -> Option<RdmaCompletion<'static>> {
-    use RdmaCompletion as Completion;
-    let of_link = |link| Completion::LinkRefused { link };
-    let of_buffer = |buffer| Completion::BufferRefused { buffer };
-    match command {
-        RdmaCommand::CreateQp {
-            link,
-            port,
-            gid_index,
-            receive_size,
-            ..
-        } => {
-            let answer = rnic.create_qp(link, port, gid_index, receive_size);
-            answer.reported(|qpn| Completion::QpCreated { link, qpn }, of_link(link))
-        }
-        RdmaCommand::ConnectQp {
-            link,
-            peer,
-            mtu,
-            hop_limit,
-        } => {
-            let answer = rnic.connect_qp(link, peer, mtu, hop_limit);
-            answer.reported(|()| Completion::QpConnected { link }, of_link(link))
-        }
-        RdmaCommand::ActivateQp { link, psn } => {
-            let answer = rnic.activate_qp(link, psn);
-            answer.reported(|()| Completion::QpActive { link }, of_link(link))
-        }
-        RdmaCommand::QpToError { link } => {
-            let answer = rnic.drain_qp(link);
-            answer.reported(|()| Completion::QpDrained { link }, of_link(link))
-        }
-        RdmaCommand::DestroyQp { link } => {
-            let answer = rnic.destroy_qp(link);
-            answer.reported(|()| Completion::QpDestroyed { link }, of_link(link))
-        }
-        RdmaCommand::AllocBuffer {
-            buffer,
-            kind,
-            elements,
-            element_size,
-            eye_catcher,
-        } => {
-            let answer = rnic.alloc_buffer(buffer, kind, elements, element_size, eye_catcher);
-            answer.reported(
-                |()| Completion::BufferAllocated { buffer },
-                of_buffer(buffer),
-            )
-        }
-        RdmaCommand::RegisterBuffer { buffer, link } => {
-            let answer = rnic.register_buffer(buffer, link);
-            let registered = |rtoken| Completion::BufferRegistered {
-                buffer,
-                link,
-                rtoken,
-            };
-            answer.reported(registered, of_buffer(buffer))
-        }
-        RdmaCommand::DeregisterBuffer { buffer, link } => {
-            let answer = rnic.deregister_buffer(buffer, link);
-            let deregistered = |()| Completion::BufferDeregistered { buffer, link };
-            answer.reported(deregistered, of_buffer(buffer))
-        }
-        RdmaCommand::FreeBuffer { buffer } => {
-            let answer = rnic.free_buffer(buffer);
-            answer.reported(|()| Completion::BufferFreed { buffer }, of_buffer(buffer))
-        }
-        RdmaCommand::ClearElement {
-            buffer,
-            offset,
-            length,
-            eye_catcher,
-        } => {
-            let answer = rnic.clear_element(buffer, offset, length, eye_catcher);
-            let cleared = |()| Completion::ElementCleared { buffer, offset };
-            answer.reported(cleared, of_buffer(buffer))
-        }
-        RdmaCommand::Write {
-            link,
-            conn,
-            buffer,
-            source,
-            rkey,
-            address,
-        } => {
-            let failed = rnic.write(link, buffer, source, RToken { rkey, address });
-            failed.err().map(|cause| Completion::LinkFailed {
-                link,
-                cause,
-                conn: Some(conn),
-            })
-        }
-        RdmaCommand::Send {
-            link,
-            wr_id,
-            payload,
-        } => sent(link, wr_id, rnic.send(link, wr_id, &payload)),
-        // Executed by the caller, who has the engine that writes it.
-        RdmaCommand::SendLarge { .. } => None,
     }
 }
 

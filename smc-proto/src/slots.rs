@@ -121,7 +121,11 @@ impl<'a, T> Pool<'a, T> {
     }
 
     /// Joins the two parts of a table that grows between calls, up to `capacity` slots, which
-    /// must always be the same number. `slots` are those that exist; none is taken away again.
+    /// must always be the same number. `slots` are those that exist; none is removed again.
+    ///
+    /// A call finds the table full if it needs more slots than exist. It needs at most one
+    /// connection, its rendezvous, and one link and one RMB of the peer of a group; and for each
+    /// rendezvous in progress a group, two links, two buffers and an RMB of the peer.
     #[inline]
     #[must_use]
     pub fn growing(head: &'a mut PoolHead, slots: &'a mut [Slot<T>], capacity: usize) -> Self {

@@ -169,7 +169,8 @@ mod owned {
     }
 
     /// Tables on the heap. Address space for all objects is reserved at the beginning; slots are
-    /// made, and their memory is touched, as connections come.
+    /// made, and their memory is touched, as connections come. A clone reserves nothing ahead: it
+    /// allocates when it grows.
     #[derive(Clone, Debug)]
     pub struct Owned {
         heads: [PoolHead; 6],

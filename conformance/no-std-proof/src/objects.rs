@@ -27,7 +27,7 @@ use smc_proto::wire::types::{
 use crate::fabric::Tables;
 use crate::input::Input;
 use crate::observed::{Stored, stored};
-use crate::rnic::{self, Nic, Plain};
+use crate::rnic::{self, Nic};
 use crate::sink::{Sink, keep};
 use crate::values::Any;
 
@@ -117,9 +117,6 @@ fn adapter(
     let mut nic = Nic { input, completions };
     nic.execute(engine, now, command);
     keep(nic.drive(engine, now));
-    let mut plain = Plain(nic);
-    plain.execute(engine, now, command);
-    keep(plain.drive(engine, now));
 }
 
 fn command(input: &mut Input, sink: &mut Sink, handles: Handles) -> RdmaCommand {

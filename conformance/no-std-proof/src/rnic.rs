@@ -4,7 +4,6 @@ use smc_proto::adapter::{Answer, Refused, Rnic};
 use smc_proto::command::{BufferKind, QpAddress, Segment};
 use smc_proto::completion::{LinkFailure, RdmaCompletion};
 use smc_proto::id::{BufferId, DeviceId, LinkId, WrId};
-use smc_proto::wire::BufferTooSmall;
 use smc_proto::wire::types::{Mtu, Psn, Qpn, RToken};
 
 use crate::input::Input;
@@ -107,98 +106,9 @@ impl Rnic for Nic<'_> {
         self.answer((), LinkFailure::Other)
     }
 
-    fn send_large(
-        &mut self,
-        _: LinkId,
-        _: WrId,
-        _: u32,
-        emit: &mut dyn FnMut(&mut [u8]) -> Result<usize, BufferTooSmall>,
-    ) -> Answer<(), LinkFailure> {
-        let mut message = [0; 1024];
-        match emit(&mut message) {
-            Ok(_) => self.answer((), LinkFailure::Other),
-            Err(_) => Answer::Failed(LinkFailure::Other),
-        }
-    }
-
     fn poll_completion(&mut self) -> Option<RdmaCompletion<'_>> {
         let (link, left) = self.completions;
         self.completions = (link, left.checked_sub(1)?);
         Some(RdmaCompletion::QpActive { link })
-    }
-}
-
-/// The same RNIC with what the trait provides.
-pub struct Plain<'a>(pub Nic<'a>);
-
-impl Rnic for Plain<'_> {
-    fn device(&self) -> DeviceId {
-        self.0.device()
-    }
-
-    fn create_qp(&mut self, link: LinkId, port: u8, gid: u16, receive: u32) -> Answer<Qpn> {
-        self.0.create_qp(link, port, gid, receive)
-    }
-
-    fn connect_qp(&mut self, link: LinkId, peer: QpAddress, mtu: Mtu, hops: u8) -> Answer {
-        self.0.connect_qp(link, peer, mtu, hops)
-    }
-
-    fn activate_qp(&mut self, link: LinkId, psn: Psn) -> Answer {
-        self.0.activate_qp(link, psn)
-    }
-
-    fn drain_qp(&mut self, link: LinkId) -> Answer {
-        self.0.drain_qp(link)
-    }
-
-    fn destroy_qp(&mut self, link: LinkId) -> Answer {
-        self.0.destroy_qp(link)
-    }
-
-    fn alloc_buffer(
-        &mut self,
-        buffer: BufferId,
-        kind: BufferKind,
-        elements: u8,
-        size: u32,
-        eye_catcher: bool,
-    ) -> Answer {
-        self.0
-            .alloc_buffer(buffer, kind, elements, size, eye_catcher)
-    }
-
-    fn register_buffer(&mut self, buffer: BufferId, link: LinkId) -> Answer<RToken> {
-        self.0.register_buffer(buffer, link)
-    }
-
-    fn deregister_buffer(&mut self, buffer: BufferId, link: LinkId) -> Answer {
-        self.0.deregister_buffer(buffer, link)
-    }
-
-    fn free_buffer(&mut self, buffer: BufferId) -> Answer {
-        self.0.free_buffer(buffer)
-    }
-
-    fn clear_element(&mut self, buffer: BufferId, offset: u32, length: u32, eye: bool) -> Answer {
-        self.0.clear_element(buffer, offset, length, eye)
-    }
-
-    fn write(
-        &mut self,
-        link: LinkId,
-        buffer: BufferId,
-        source: [Segment; 2],
-        target: RToken,
-    ) -> Result<(), LinkFailure> {
-        self.0.write(link, buffer, source, target)
-    }
-
-    fn send(&mut self, link: LinkId, wr_id: WrId, payload: &[u8; 44]) -> Answer<(), LinkFailure> {
-        self.0.send(link, wr_id, payload)
-    }
-
-    fn poll_completion(&mut self) -> Option<RdmaCompletion<'_>> {
-        self.0.poll_completion()
     }
 }

@@ -2,12 +2,13 @@
 //! sources, where each has a number and a run chooses one. The simulations must find each.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde::Deserialize;
 
-use super::trial::CHOSEN;
+use super::errors::{Errors, messages};
+use super::trial::write_choosing;
 use super::{Problem, Tree};
 
 /// The list.
@@ -106,7 +107,7 @@ impl Edit {
 /// Programs of a copy in which the mistakes are made.
 #[derive(Debug)]
 pub struct Searches {
-    program: std::path::PathBuf,
+    program: PathBuf,
 }
 
 impl Searches {
@@ -121,9 +122,7 @@ impl Searches {
                 tree.write(&edit.file, &edit.apply(&text, at + 1)?)?;
             }
         }
-        let root = tree.read(ROOT)?;
-        tree.write(ROOT, &format!("{root}\nmod chosen;\n"))?;
-        tree.write(&ROOT.replace("lib.rs", "chosen.rs"), CHOSEN)?;
+        write_choosing(tree, ROOT, &tree.read(ROOT)?)?;
         let (search, path) = SEARCH;
         let folder = tree.root().join(path);
         if let Some(folder) = folder.parent() {
@@ -132,7 +131,7 @@ impl Searches {
         tree.write(path, search)?;
         let package = ["-p", "smc-transport-sim", "--example", "bug_search"];
         // In a folder shared with the repository, cargo would take what is built here for the
-        // repository's own: it tells them apart by their paths in the workspace, which are the same.
+        // repository's own: it distinguishes them by their paths in the workspace, which are the same.
         let built = Command::new("cargo")
             .env("CARGO_TARGET_DIR", tree.root().join("target"))
             .args(["build", "--release", "--locked", "--message-format=json"])
@@ -141,26 +140,13 @@ impl Searches {
             .stderr(std::process::Stdio::inherit())
             .output()
             .map_err(Problem::new)?;
-        let messages = String::from_utf8_lossy(&built.stdout);
-        let messages = messages
-            .lines()
-            .filter_map(|line| serde_json::from_str(line).ok());
-        let mut errors = String::new();
-        let mut program = None;
-        for message in messages {
-            let message: serde_json::Value = message;
-            if let Some(path) = message["executable"].as_str() {
-                program = Some(path.into());
-            }
-            if message["message"]["level"] == "error" {
-                errors += message["message"]["rendered"].as_str().unwrap_or_default();
-            }
-        }
-        match program {
-            Some(program) if built.status.success() => Ok(Self { program }),
-            _ => Err(Problem::new(format!(
-                "a change cannot be compiled\n{errors}"
-            ))),
+        let programs = messages(&built);
+        let mut programs = programs.iter().filter_map(|at| at["executable"].as_str());
+        match programs.next() {
+            Some(program) if built.status.success() => Ok(Self {
+                program: program.into(),
+            }),
+            _ => Err(Problem::new(Errors::of(&built)?.text)),
         }
     }
 
@@ -200,12 +186,12 @@ impl Searches {
             .env("SMC_CHANGE", number.to_string())
             .output()
             .map_err(Problem::new)?;
-        let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        let printed = String::from_utf8_lossy(&output.stdout).trim().to_owned();
         Ok(Search {
             found: output.status.success(),
-            how: match said.is_empty() {
+            how: match printed.is_empty() {
                 true => format!("no result: {}", output.status),
-                false => said,
+                false => printed,
             },
         })
     }

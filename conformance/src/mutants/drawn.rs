@@ -13,7 +13,7 @@ use super::programs::{Programs, TestOutcome};
 use super::suites::{programs, some};
 use super::survey::{Surveyed, survey};
 use super::switches::Switches;
-use super::trial::{CHOSEN, abreast};
+use super::trial::{abreast, write_choosing};
 use super::{Problem, Test, Tree};
 
 /// With a change, a test may take so much longer, and so many times as long: by the clock, on
@@ -293,12 +293,11 @@ fn switch(
         let text = tree.read(file)?;
         let changes = drawn.iter().filter(|each| each.file == file);
         let changes: Vec<_> = changes.map(|each| (each.number, &each.site)).collect();
-        let mut switches = Switches::of(&text, &changes)?;
-        if roots.contains(file) {
-            switches.text += "\nmod chosen;\n";
-            tree.write(&file.replace("lib.rs", "chosen.rs"), CHOSEN)?;
+        let switches = Switches::of(&text, &changes)?;
+        match roots.contains(file) {
+            true => write_choosing(tree, file, &switches.text)?,
+            false => tree.write(file, &switches.text)?,
         }
-        tree.write(file, &switches.text)?;
         originals.insert(file.to_owned(), text);
         switched.insert(file.to_owned(), switches);
     }

@@ -20,7 +20,7 @@ const MORE: (Duration, u32) = (Duration::from_secs(20), 10);
 /// How many tests run at the same time.
 const ABREAST: usize = 2;
 /// What chooses a change, in the copy of a package.
-pub(super) const CHOSEN: &str = include_str!("chosen.rs");
+const CHOSEN: &str = include_str!("chosen.rs");
 
 /// Outcome of a change.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -217,6 +217,12 @@ fn package_root(file: &str) -> String {
     format!("{package}/src/lib.rs")
 }
 
+/// Writes the root of a package, which gets the module that knows the chosen change.
+pub(super) fn write_choosing(tree: &Tree, root: &str, text: &str) -> Result<(), Problem> {
+    tree.write(root, &format!("{text}\nmod chosen;\n"))?;
+    tree.write(&root.replace("lib.rs", "chosen.rs"), CHOSEN)
+}
+
 /// Has the files choose among those of their changes which are left.
 fn choose(
     tree: &Tree,
@@ -232,10 +238,7 @@ fn choose(
         let changes: Vec<_> = changes.filter(|(_, change)| change.file == *file).collect();
         let choices = Choices::of(text, &changes)?;
         match *file == package_root(file) {
-            true => {
-                tree.write(file, &format!("{}\nmod chosen;\n", choices.text))?;
-                tree.write(&file.replace("lib.rs", "chosen.rs"), CHOSEN)?;
-            }
+            true => write_choosing(tree, file, &choices.text)?,
             false => tree.write(file, &choices.text)?,
         }
         all.insert(file.clone(), choices);

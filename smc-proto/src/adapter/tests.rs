@@ -46,7 +46,7 @@ fn server() -> Stack {
 }
 
 /// The CLC message that the server sends.
-fn said(server: &mut Stack) -> Option<ClcMessage> {
+fn next_clc(server: &mut Stack) -> Option<ClcMessage> {
     let mut bytes = [0; MAX_LENGTH];
     let (_, length) = server.poll_clc(NOW, &mut bytes).unwrap()?;
     Some(ClcMessage::parse(&bytes[..length]).unwrap().0)
@@ -168,7 +168,7 @@ fn what_is_done_at_once_is_reported_at_once() {
     let mut rnic = Fake::new(Creates::AtOnce);
     assert!(rnic.drive(&mut server, NOW));
     assert_eq!(rnic.doorbells, 1);
-    assert!(matches!(said(&mut server), Some(ClcMessage::Accept(a)) if a.qpn == Qpn::new(7)));
+    assert!(matches!(next_clc(&mut server), Some(ClcMessage::Accept(a)) if a.qpn == Qpn::new(7)));
     assert!(!rnic.drive(&mut server, NOW));
     assert_eq!(rnic.doorbells, 1);
 }
@@ -178,10 +178,10 @@ fn what_is_done_later_is_awaited() {
     let mut server = server();
     let mut rnic = Fake::new(Creates::Later);
     assert!(rnic.drive(&mut server, NOW));
-    assert_eq!(said(&mut server), None);
+    assert_eq!(next_clc(&mut server), None);
     rnic.creates = Creates::AtOnce;
     assert!(rnic.drive(&mut server, NOW));
-    assert!(matches!(said(&mut server), Some(ClcMessage::Accept(_))));
+    assert!(matches!(next_clc(&mut server), Some(ClcMessage::Accept(_))));
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn without_a_queue_pair_the_server_declines() {
     let mut server = server();
     let mut rnic = Fake::new(Creates::Never);
     assert!(rnic.drive(&mut server, NOW));
-    match said(&mut server) {
+    match next_clc(&mut server) {
         Some(ClcMessage::Decline(decline)) => {
             assert_eq!(decline.diagnosis, DiagnosisCode::LINK_READY);
         }
@@ -203,10 +203,10 @@ fn while_there_is_no_room_commands_stay_in_the_engine() {
     let mut rnic = Fake::new(Creates::AtOnce);
     rnic.has_room = false;
     assert!(!rnic.drive(&mut server, NOW));
-    assert_eq!(said(&mut server), None);
+    assert_eq!(next_clc(&mut server), None);
     rnic.has_room = true;
     assert!(rnic.drive(&mut server, NOW));
-    assert!(matches!(said(&mut server), Some(ClcMessage::Accept(_))));
+    assert!(matches!(next_clc(&mut server), Some(ClcMessage::Accept(_))));
 }
 
 #[test]

@@ -301,13 +301,15 @@ impl State {
         }
     }
 
-    /// Saves the bytes of one connection that have arrived. Nothing is left to save of a connection
-    /// that was reset, whose stream has not ended well either.
+    /// Saves the bytes of one connection that have arrived. A connection that was reset has none any
+    /// more, and its stream has not ended in order.
     pub(super) fn save_octets_of(&mut self, id: ConnId, now: Instant) {
         let entry = self.sockets.get(id.index() as usize);
         let entry = entry.and_then(Option::as_ref).filter(|at| at.conn == id);
         if let (Some(entry), Some(mut conn)) = (entry, self.engine.conn(id)) {
-            if conn.write(now, |_| 0) == Err(ApiMisuse::Reset) {
+            // A write of no bytes is refused for the reason that one of any is.
+            let is_reset = conn.write(now, |_| 0) == Err(ApiMisuse::Reset);
+            if is_reset {
                 return;
             }
             let mut status = entry.socket.status();

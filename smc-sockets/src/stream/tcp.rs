@@ -64,7 +64,7 @@ impl SmcStream {
                 return Ok(());
             };
             let now = shard.now();
-            let outcome_now = match shown {
+            let outcome = match shown {
                 Err(Errno::INTR | Errno::AGAIN) => None,
                 Err(error) => {
                     state.engine.handle_tcp(now, conn, TcpEvent::PeerReset);
@@ -98,7 +98,7 @@ impl SmcStream {
                     }
                 }
             };
-            if let Some(outcome) = outcome_now {
+            if let Some(outcome) = outcome {
                 state.watched(conn);
                 state.drain_and_park(shard, now);
                 return outcome;
