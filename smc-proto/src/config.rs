@@ -187,6 +187,19 @@ pub struct ConnectionConfig {
     pub cursor_lag: Duration,
     /// How long P and U stay after urgent data was published (URG-009).
     pub urgent_flags: UrgentFlags,
+    /// Whether bytes that had arrived stay readable when the peer or the network ends a connection
+    /// abnormally, as with TCP in Linux. RFC 7609 discards them (ABORT-008, ABORT-018), and so does
+    /// the default.
+    ///
+    /// Where this is set, [`Event::Reset`](crate::event::Event::Reset) reports such an end at once.
+    /// Reads give the bytes, and an end of the stream that the peer had sent before; writes fail with
+    /// [`ApiMisuse::Reset`](crate::connection::ApiMisuse::Reset). The receive buffer and the handle
+    /// are kept until the application has closed or aborted the connection, at the latest. The own
+    /// abort is sent when everything was read, as it tells the peer that nothing more is. Nothing is
+    /// added after the end: report what devices have received before a reset of TCP, or a failure.
+    /// Bytes are discarded in any case if the peer broke the protocol, or the receive buffer is
+    /// damaged or in dispute (RMB-025).
+    pub keep_received: bool,
 }
 
 impl Config {
@@ -280,5 +293,8 @@ impl ConnectionConfig {
         cork: Duration::from_millis(200),
         cursor_lag: Duration::from_millis(100),
         urgent_flags: UrgentFlags::Interoperate,
+        //= ABORT-008
+        //= ABORT-018
+        keep_received: false,
     };
 }

@@ -45,6 +45,7 @@ mod faults;
 mod inbound;
 #[cfg(feature = "smc-d")]
 mod ism;
+mod kept;
 mod notices;
 mod progress;
 mod rx;
@@ -157,6 +158,8 @@ pub struct Connection {
     close: Close,
     /// The peer has validated a failover to another link, perhaps before any message.
     validated: bool,
+    /// The connection was reset, and what had arrived before was left to the application.
+    kept: bool,
 }
 
 /// Bytes of a cache line, of most processors.
@@ -215,6 +218,7 @@ impl Connection {
             moved_timeout: true,
             read_shut: false,
             validated: false,
+            kept: false,
             counts: Counts::default(),
         }
     }
@@ -330,7 +334,9 @@ impl Connection {
         self.timers.hash(now, h);
         h.write_u16(self.notices.bits());
         h.write_u8(self.wants.bits());
-        h.write_u8(u8::from(self.silent) | u8::from(self.read_shut) << 1);
+        h.write_u8(
+            u8::from(self.silent) | u8::from(self.read_shut) << 1 | u8::from(self.kept) << 2,
+        );
     }
 
     #[inline(always)]
@@ -383,10 +389,11 @@ impl Connection {
             self.silent = true;
             self.wants = Wants::empty();
         }
+        let mut act = act;
         if act.contains(Act::PURGE) {
             self.tx.purge();
-            self.rx.purge();
-            self.notices.remove(Notices::READABLE | Notices::WRITABLE);
+            self.notices.remove(Notices::WRITABLE);
+            act = self.purge_received(cfg, act);
         }
         if act.contains(Act::TCP_CLOSE) {
             //= CLOSE-033
@@ -400,6 +407,9 @@ impl Connection {
         }
         self.timers.perform(now, cfg, act);
         self.note_timers();
+        if act.contains(Act::CLOSED) && !self.end_kept() {
+            act.remove(Act::CLOSED);
+        }
         for (bit, notices) in [
             (Act::END_OF_STREAM, Notices::END_OF_STREAM),
             (Act::RESET, Notices::RESET),

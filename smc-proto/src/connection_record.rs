@@ -244,6 +244,7 @@ bitflags::bitflags! {
         const READABLE = 8;
         const WRITABLE = 16;
         const END = 32;
+        const RESET = 64;
     }
 }
 

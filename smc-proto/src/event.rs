@@ -47,6 +47,17 @@ pub enum Event {
         /// The connection.
         conn: ConnId,
     },
+    /// The connection was reset, and what the peer had sent before can still be read: only with
+    /// [`ConnectionConfig::keep_received`](crate::config::ConnectionConfig::keep_received).
+    /// [`Event::Closed`] follows.
+    Reset {
+        /// The connection.
+        conn: ConnId,
+        /// Why.
+        reason: CloseReason,
+        /// Whether the peer had ended its stream before, so that its end follows the bytes.
+        end_of_stream: bool,
+    },
     /// The connection ended; last event of the handle.
     Closed {
         /// The connection.

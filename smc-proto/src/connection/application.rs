@@ -173,10 +173,11 @@ impl Connection {
     }
 
     /// Whether the peer sends no more and all was read, or the application shut
-    /// down receiving.
+    /// down receiving. The stream of a peer that aborted, or that closed before it had
+    /// everything, does not end: the connection was reset.
     #[must_use]
     pub fn is_end_of_stream(&self) -> bool {
-        self.read_shut || (self.rx.done && self.rx.unread() == 0)
+        self.read_shut || (self.rx.unread() == 0 && self.is_done_in_order())
     }
 
     /// Ends one direction or both.
@@ -196,6 +197,9 @@ impl Connection {
             Shutdown::Both => self.close.close(self.rx.unread() > 0, drained),
         };
         self.perform(now, cfg, act);
+        if how == Shutdown::Both {
+            self.give_up_kept(now, cfg);
+        }
     }
 
     /// Ends the connection at once; data in both directions is lost.
@@ -203,6 +207,7 @@ impl Connection {
         self.tx.exhausted = false;
         let act = self.close.abort(CloseCause::Aborted);
         self.perform(now, cfg, act);
+        self.give_up_kept(now, cfg);
     }
 
     #[inline(always)]

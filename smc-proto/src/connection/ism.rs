@@ -136,6 +136,13 @@ impl Connection {
         }
     }
 
+    /// The DMB of this side failed: what it holds cannot be read.
+    //= D-053
+    pub(crate) fn on_dmb_failed(&mut self, now: Instant, cfg: &ConnectionConfig) {
+        self.rx.purge();
+        self.on_move_failed(now, cfg);
+    }
+
     /// A move failed: the peer is notified, unless the notification is what failed.
     //= D-053
     pub fn on_move_failed(&mut self, now: Instant, cfg: &ConnectionConfig) {

@@ -167,6 +167,8 @@ impl Rx {
         //= ABORT-008
         let unread = self.unread();
         self.consume(unread);
+        // Behind a gap the stream has no end.
+        self.done &= unread == 0;
     }
 
     pub(super) fn hash(&self, h: &mut impl core::hash::Hasher) {

@@ -12,6 +12,7 @@ mod hostile;
 mod invariants;
 #[cfg(feature = "smc-d")]
 mod ism;
+mod kept;
 mod message;
 mod property;
 mod triples;

@@ -186,7 +186,8 @@ impl Connection {
     #[cold]
     fn wants_notify_at_end(&self) -> bool {
         if self.close.final_decided() {
-            return self.wants.contains(Wants::NOTIFY);
+            // A says that nothing more is read: the peer may give back what it has written (D-061).
+            return self.wants.contains(Wants::NOTIFY) && !self.keeps_received();
         }
         // D or C goes when every message is completed and takes the cursor along;
         // further messages before it would put that off without end.
@@ -274,7 +275,7 @@ impl Connection {
             self.notices.insert(Notices::TCP_CLOSE);
         }
         let act = self.close.emitted();
-        self.perform(now, cfg, act);
+        self.perform(now, cfg, act | self.follow_kept());
     }
 
     /// Whether this side's C is out: it has delivered all its data, and writes no more.

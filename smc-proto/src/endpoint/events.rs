@@ -2,7 +2,7 @@
 
 use crate::connection_record::{End, Pending};
 use crate::engine::Engine;
-use crate::event::Event;
+use crate::event::{CloseReason, Event};
 use crate::link_group::{GroupNotified, LinkNotified};
 use crate::trace::TraceEvent;
 
@@ -74,6 +74,10 @@ impl Engine<'_> {
             let next = record.notices.first();
             record.notices.remove(next.unwrap_or(Pending::empty()));
             let (home, first_contact, end) = (record.home, record.first_contact, record.end);
+            let (cause, end_of_stream) = match &record.connection {
+                Some(connection) => (connection.cause(), connection.is_done_in_order()),
+                None => (None, false),
+            };
             if record.notices.is_empty() {
                 self.groups
                     .data
@@ -95,6 +99,11 @@ impl Engine<'_> {
                 (Pending::URGENT, _) => Event::Urgent { conn },
                 (Pending::READABLE, _) => Event::Readable { conn },
                 (Pending::WRITABLE, _) => Event::Writable { conn },
+                (Pending::RESET, _) => Event::Reset {
+                    conn,
+                    reason: cause.map_or(CloseReason::LocalAbort, CloseReason::from),
+                    end_of_stream,
+                },
                 (_, Some(End::FellBack(why))) => Event::FellBack { conn, why },
                 (_, Some(End::Closed(reason))) => Event::Closed { conn, reason },
                 _ => continue,

@@ -77,6 +77,7 @@ impl Groups<'_> {
         //= ABORT-004
         if notices.contains(Notices::RESET) && self.is_still_used(index) {
             pending |= Pending::READABLE;
+            pending.set(Pending::RESET, self.keeps_received(index));
         }
         //= URG-008
         if notices.intersects(Notices::URGENT | Notices::URGENT_PENDING) {
@@ -105,6 +106,14 @@ impl Groups<'_> {
             .is_some_and(|connection| !connection.is_given_up())
     }
 
+    /// Whether a connection was reset, and what the peer had sent before is still there.
+    pub(crate) fn keeps_received(&self, index: ConnIdx) -> bool {
+        let record = self.conn(index);
+        record
+            .and_then(|record| record.connection.as_ref())
+            .is_some_and(Connection::keeps_received)
+    }
+
     /// Ends a connection that has reached CLOSED. CDC messages no longer find it; its slot is
     /// freed once nothing is in flight and its last event was polled.
     //= CLOSE-027
@@ -125,7 +134,7 @@ impl Groups<'_> {
         // No call that these events invite to is possible any more.
         record
             .notices
-            .remove(Pending::READABLE | Pending::WRITABLE | Pending::URGENT);
+            .remove(Pending::READABLE | Pending::WRITABLE | Pending::URGENT | Pending::RESET);
         self.data.core.statistics.closed(reason);
         self.trace_conn(index, || TraceEvent::ConnClosed { reason });
         self.data.report(index, Pending::END);

@@ -82,6 +82,10 @@ impl Groups<'_> {
                         connection.on_fatal(now, &config.connection, FatalCause::LinkLost);
                     });
                     groups.release(conn);
+                    // Its application may still read, and the links go before that.
+                    if groups.keeps_received(conn) {
+                        groups.assign_link(Idx::NONE, conn);
+                    }
                 }
                 _ => groups.release(conn),
             }

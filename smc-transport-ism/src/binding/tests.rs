@@ -36,10 +36,11 @@ struct Side<D> {
 }
 
 impl<D: IsmDevice> Side<D> {
-    fn new(device: D, gid: u64, attaches: bool) -> Self {
+    fn new(device: D, gid: u64, attaches: bool, configure: fn(&mut Config)) -> Self {
         let mut config = Config::new(PeerId::new(1, Mac::default()));
         config.offers = Offers::SMCD_V2;
         config.v2.ueids.push(Eid::user("TEST").unwrap()).unwrap();
+        configure(&mut config);
         Self {
             engine: Endpoint::new(config, gid, Fixed::new()),
             binding: Binding::new(device, DeviceId(3)),
@@ -139,9 +140,13 @@ impl Pair<Device> {
 
 impl<D: IsmDevice> Pair<D> {
     fn over(client: D, server: D, attaches: bool) -> Self {
+        Self::configured(client, server, attaches, |_| {})
+    }
+
+    fn configured(client: D, server: D, attaches: bool, configure: fn(&mut Config)) -> Self {
         let now = Instant::from_nanos(1);
-        let mut client = Side::new(client, 1, attaches);
-        let mut server = Side::new(server, 2, attaches);
+        let mut client = Side::new(client, 1, attaches, configure);
+        let mut server = Side::new(server, 2, attaches, configure);
         let options = ConnOptions::new(Subnets::default());
         let ism = [client.path()];
         let paths = Paths {

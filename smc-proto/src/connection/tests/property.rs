@@ -1,6 +1,7 @@
 //! Two connections, two applications and a network that act in any order.
 
 use super::harness::{Pair, take_transmit};
+use crate::config::ConnectionConfig;
 use crate::connection::*;
 use crate::time::Duration;
 use crate::wire::cdc::{Cdc, ConnectionFlags, ProducerFlags};
@@ -143,7 +144,7 @@ proptest! {
         a in ring(),
         b in ring(),
         send_buffer in 1..24u32,
-        inline in any::<bool>(),
+        (inline, keep) in any::<(bool, bool)>(),
         actions in prop::collection::vec(action(), 0..160),
     ) {
         //= CASE-E01 test
@@ -153,7 +154,9 @@ proptest! {
         //= ABORT-019 test
         //= FLOW-002 test
         //= FAILOVER-018 test
-        let mut pair = Pair::with(a, b, send_buffer, inline);
+        let mut cfg = ConnectionConfig::DEFAULT;
+        cfg.keep_received = keep;
+        let mut pair = Pair::configured(cfg, a, b, send_buffer, inline);
         for action in actions {
             act(&mut pair, action);
         }

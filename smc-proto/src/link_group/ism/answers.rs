@@ -68,7 +68,7 @@ impl Groups<'_> {
                 if let Some(index) = self.owner_of(buffer) {
                     self.lose_if_lent(index);
                     self.with_connection(index, |connection, now, config| {
-                        connection.on_move_failed(now, &config.connection);
+                        connection.on_dmb_failed(now, &config.connection);
                     });
                 }
             }

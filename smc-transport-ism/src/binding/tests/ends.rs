@@ -49,7 +49,12 @@ fn abort(pair: &mut Pair<Device>, at: usize) {
 fn read_all(pair: &mut Pair<Device>) -> Vec<u8> {
     let mut read = Vec::new();
     loop {
-        let piece = pair.sides[1].read(pair.now, 1_009);
+        let [_, reader] = &mut pair.sides;
+        // It may have ended with the last byte.
+        if reader.engine.conn(reader.conn.unwrap()).is_none() {
+            return read;
+        }
+        let piece = reader.read(pair.now, 1_009);
         let _ = pair.sides[1].step(pair.now);
         if piece.is_empty() {
             return read;
@@ -199,6 +204,104 @@ fn a_writer_that_is_gone_leaves_every_byte() {
     }
     let [_, reader] = &mut pair.sides;
     assert!(reader.read(pair.now, 50_000) == message);
+}
+
+/// Both sides keep what they have received.
+fn keeping() -> Pair<Device> {
+    let (mut one, mut two) = (Device::open().unwrap(), Device::open().unwrap());
+    Device::join(&mut one, &mut two).unwrap();
+    Pair::configured(one, two, true, |config| {
+        config.connection.keep_received = true;
+    })
+}
+
+fn reset(side: &Side<Device>) -> Option<(CloseReason, bool)> {
+    side.events.iter().find_map(|event| match event {
+        Event::Reset {
+            reason,
+            end_of_stream,
+            ..
+        } => Some((*reason, *end_of_stream)),
+        _ => None,
+    })
+}
+
+/// The writer answers a reader whose own bytes it does not read, and lets go of everything in its
+/// time. The device gives back what was written as soon as the reader says that it reads no more.
+#[test]
+fn an_answer_before_a_reset_stays_until_it_is_read() {
+    for (aborts, waits) in [(false, false), (false, true), (true, false), (true, true)] {
+        let mut pair = keeping();
+        let answer = bytes(50_000);
+        assert_eq!(pair.sides[0].write(pair.now, &answer), answer.len());
+        let _ = pair.sides[0].step(pair.now);
+        // It crosses the end, so that the writer closes in order, before it was read.
+        assert_eq!(pair.sides[1].write(pair.now, b"a request"), 9);
+        match aborts {
+            true => abort(&mut pair, 0),
+            false => shut(&mut pair, 0, Shutdown::Both),
+        }
+        pair.run_until_idle();
+        let [writer, reader] = &mut pair.sides;
+        let expected = match aborts {
+            true => CloseReason::PeerAbort,
+            false => CloseReason::LocalAbort,
+        };
+        assert_eq!(reset(reader), Some((expected, false)));
+        assert_eq!(reason(reader), None);
+        assert!(!is_at_end(reader));
+        assert_eq!(writer.discarded, [] as [bool; 0], "{aborts}");
+        if waits {
+            wait_at(&mut pair, 0, LONG);
+            assert_eq!(pair.sides[0].discarded, [false], "{aborts}");
+        }
+        assert!(read_all(&mut pair) == answer, "{aborts}, {waits}");
+        pair.run_until_idle();
+        let [writer, reader] = &mut pair.sides;
+        if !waits {
+            assert_eq!(writer.discarded, [true], "{aborts}");
+        } else {
+            let conn = reader.conn.unwrap();
+            reader.engine.conn(conn).into_iter().for_each(|mut conn| {
+                conn.abort(pair.now);
+            });
+        }
+        // A reader that awaits the writer's last word does so for a time.
+        wait_at(&mut pair, 1, LONG);
+        assert_eq!(reason(&pair.sides[1]), Some(expected));
+        assert_eq!(pair.sides[1].engine.usage().connections, 0);
+    }
+}
+
+/// The writer's device goes with its process.
+#[test]
+fn bytes_of_a_process_that_is_gone_are_read_and_the_end_that_it_had_sent() {
+    for ends in [false, true] {
+        let mut pair = keeping();
+        let message = bytes(50_000);
+        assert_eq!(pair.sides[0].write(pair.now, &message), message.len());
+        if ends {
+            shut(&mut pair, 0, Shutdown::Write);
+        }
+        let _ = pair.sides[0].step(pair.now);
+        *pair.sides[0].binding.device_mut() = Device::open().unwrap();
+        // The device looks at sockets now and then.
+        for _ in 0..10_000 {
+            let _ = pair.sides[1].step(pair.now);
+        }
+        let events = &pair.sides[1].events;
+        let lost = Some((CloseReason::LinksLost, ends));
+        assert_eq!(reset(&pair.sides[1]), lost, "{events:?}");
+        let [_, reader] = &mut pair.sides;
+        assert!(reader.read(pair.now, 50_000) == message, "{ends}");
+        assert_eq!(is_at_end(reader), ends);
+        // Groups and buffers are held by nothing else.
+        shut(&mut pair, 1, Shutdown::Both);
+        let _ = pair.sides[1].step(pair.now);
+        let usage = pair.sides[1].engine.usage();
+        assert_eq!((usage.connections, usage.groups, usage.buffers), (0, 0, 0));
+        assert!(pair.sides[1].binding.buffers.is_empty());
+    }
 }
 
 fn is_at_end_or_readable(side: &mut Side<Device>) -> bool {
