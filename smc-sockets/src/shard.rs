@@ -3,7 +3,6 @@
 //! The thread that holds the lock ([`Locked`]) reports completions, CLC messages and events of TCP to
 //! the engine, and executes its commands. What needs no lock is in [`Shard`] itself.
 
-mod aborted;
 mod clc;
 mod closing;
 mod contention;

@@ -5,7 +5,6 @@ mod urgent;
 
 pub(crate) use urgent::NextRead;
 
-use std::collections::VecDeque;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -46,8 +45,6 @@ pub(crate) struct Socket {
     pub(crate) opening: SharedOpening,
     /// An urgent mark stands before bytes that were not read.
     marked: AtomicBool,
-    /// There are bytes in [`Status::left`].
-    has_saved: AtomicBool,
     /// Bytes that must have come over TCP before anybody is woken by them.
     low_water: AtomicUsize,
     /// Whether the peer has sent a CLC message.
@@ -80,12 +77,9 @@ pub(crate) struct Status {
     pub(crate) place: Option<Place>,
     /// What carries it, once that is decided.
     pub(crate) carrier: Option<Carrier>,
-    /// How the SMC connection ended, once it has.
+    /// How the SMC connection ended, once it has. The endpoint may still have bytes of the peer.
     pub(crate) closed: Option<CloseReason>,
-    /// Bytes that had arrived when the peer aborted, or its memory went away. They are read before any
-    /// that the engine has, which may go on with the connection.
-    pub(crate) left: VecDeque<u8>,
-    /// Behind them the stream ended in order.
+    /// The peer had ended its stream in order before.
     pub(crate) ended: bool,
     /// The program knows how it ended.
     pub(crate) error_told: bool,
@@ -109,17 +103,6 @@ impl Status {
 const MAX_BACKOFF: u32 = 32;
 
 impl Socket {
-    /// Whether bytes were saved that were not read yet.
-    #[inline(always)]
-    pub(crate) fn has_saved(&self) -> bool {
-        self.has_saved.load(Ordering::Relaxed)
-    }
-
-    /// Notes whether there are such bytes. Callers hold the endpoint's lock.
-    pub(crate) fn set_saved(&self, has_saved: bool) {
-        self.has_saved.store(has_saved, Ordering::Relaxed);
-    }
-
     /// A socket whose connection this side accepted, or of which nothing is decided yet.
     pub(crate) fn new(
         tcp: impl Into<Arc<TcpStream>>,
@@ -144,7 +127,6 @@ impl Socket {
             watching: AtomicBool::new(false),
             opening: SharedOpening::new(),
             marked: AtomicBool::new(false),
-            has_saved: AtomicBool::new(false),
             low_water: AtomicUsize::new(1),
             received_clc: AtomicBool::new(false),
             conn: OnceLock::new(),
@@ -161,7 +143,6 @@ impl Socket {
                 place: None,
                 carrier,
                 closed: None,
-                left: VecDeque::new(),
                 ended: false,
                 error_told: false,
                 notified: None,
@@ -219,6 +200,11 @@ impl Socket {
         let status = self.status();
         let abnormal = status.closed.filter(|at| *at != CloseReason::Normal);
         abnormal.is_some() && !status.ended
+    }
+
+    /// Whether it has ended otherwise than in order, and no call has returned that yet.
+    pub(crate) fn has_unread_error(&self) -> bool {
+        self.was_reset() && !self.status().error_told
     }
 
     /// On TCP, whether a Decline of the peer may still stand before the application's
@@ -394,8 +380,8 @@ impl Socket {
         self.wake();
     }
 
-    /// Notifies everything that waits: the endpoint has forgotten the connection. Callers hold
-    /// the endpoint's lock, and wake the tasks without it.
+    /// Notifies everything that waits: the connection has ended. Callers hold the endpoint's
+    /// lock, and wake the tasks without it.
     pub(crate) fn has_ended(&self, wakes: &mut Vec<Waker>) {
         for direction in [Direction::Read, Direction::Write] {
             self.waiters.notify(direction, wakes);

@@ -381,11 +381,51 @@ static void lasting_client(int port)
     say("no byte is wrong");
 }
 
+/* --- a server that refuses while its client floods it: what it says is read before the reset */
+
+#define REFUSAL "-ERR max number of clients reached\r\n"
+
+static void refuses_server(int listener)
+{
+    wait_longer();
+    for (long round = 0; round < scaled(40, 200); round++) {
+        int fd = take(listener);
+        char bytes[1000];
+        for (int reads = 0; reads <= round % 4; reads++)
+            MUST(read(fd, bytes, sizeof bytes));
+        /* Every other time all of it is read that is here: more is on its way. */
+        while (round % 2 == 0 && recv(fd, bytes, sizeof bytes, MSG_DONTWAIT) > 0 && round % 8 != 0)
+            continue;
+        write_all(fd, REFUSAL, strlen(REFUSAL));
+        MUST(close(fd));
+    }
+}
+
+static void refuses_client(int port)
+{
+    wait_longer();
+    long lost = 0;
+    for (long round = 0; round < scaled(40, 200); round++) {
+        int fd = dial(port);
+        char bytes[1000] = {0};
+        while (send(fd, bytes, sizeof bytes, MSG_NOSIGNAL) > 0)
+            continue;
+        size_t length = 0;
+        ssize_t some;
+        while ((some = read(fd, bytes + length, sizeof bytes - length)) > 0)
+            length += some;
+        lost += length != strlen(REFUSAL) || memcmp(bytes, REFUSAL, length) != 0;
+        MUST(close(fd));
+    }
+    say("%ld answers are lost", lost);
+}
+
 const struct test_case cases[] = {
     {"many-threads", many_threads_server, many_threads_client},
     {"forks", forks_server, forks_client},
     {"many", many_server, many_client},
     {"of-256", of_256_server, of_256_client},
     {"lasting", lasting_server, lasting_client},
+    {"refuses", refuses_server, refuses_client},
     {NULL, NULL, NULL},
 };

@@ -31,7 +31,7 @@ impl State {
                 Err(Errno::INTR) => continue,
                 Err(Errno::AGAIN) => return,
                 Err(_) => {
-                    self.save_last(&socket, now);
+                    self.receive_last(&socket, now);
                     return self.engine.handle_tcp(now, conn, TcpEvent::PeerReset);
                 }
             };

@@ -7,13 +7,9 @@ use smc_proto::completion::IsmCompletion;
 use smc_proto::connection::{ApiMisuse, CloseState, Shutdown};
 use smc_proto::endpoint::ReadOutcome;
 use smc_proto::event::CloseReason;
-use smc_proto::id::ConnId;
 use smc_proto::time::Instant;
-use smc_proto::wire::types::IsmGid;
-use smc_transport_ism::device::Gid128;
 
-use super::state::Entry;
-use super::{Shard, State, Via};
+use super::{Shard, State};
 use crate::socket::Socket;
 use crate::waiting::{Direction, POLLS_PER_CLOCK};
 
@@ -47,7 +43,7 @@ impl State {
     #[inline(always)]
     pub(crate) fn hear_at_once(&mut self, shard: &Arc<Shard>, socket: &Socket, now: Instant) {
         let is_readable = |id| self.engine.is_readable(id);
-        if socket.has_saved() || socket.conn().is_none_or(is_readable) {
+        if socket.conn().is_none_or(is_readable) {
             return;
         }
         for look in 0..POLLS_PER_CLOCK {
@@ -72,13 +68,6 @@ impl State {
         into: &mut [u8],
         now: Instant,
     ) -> Option<io::Result<usize>> {
-        if socket.has_saved() {
-            let read = read_left(socket, into);
-            if socket.is_polled() && !self.is_readable(socket, now) {
-                socket.mark(Direction::Read);
-            }
-            return Some(read);
-        }
         let (id, via) = (socket.conn(), socket.via());
         let transports = &mut self.transports;
         let read = match id {
@@ -91,7 +80,7 @@ impl State {
             None => None,
         };
         match read {
-            Some(Ok(ReadOutcome { bytes: 0, .. })) => self.nothing_to_read(socket, into, now),
+            Some(Ok(ReadOutcome { bytes: 0, .. })) => self.nothing_to_read(shard, socket, now),
             Some(Ok(ReadOutcome {
                 bytes: octets,
                 follows,
@@ -105,7 +94,7 @@ impl State {
                 }
                 Some(Ok(octets as usize))
             }
-            Some(Err(_)) | None => Some(read_left(socket, into)),
+            Some(Err(_)) | None => Some(read_end(socket)),
         }
     }
 
@@ -122,8 +111,8 @@ impl State {
     #[inline(never)]
     fn nothing_to_read(
         &mut self,
+        shard: &Arc<Shard>,
         socket: &Socket,
-        into: &mut [u8],
         now: Instant,
     ) -> Option<io::Result<usize>> {
         let mut conn = socket.conn().and_then(|id| self.engine.conn(id))?;
@@ -136,7 +125,12 @@ impl State {
         // One that was reset, or closed by this side, says so to who writes.
         match conn.write(now, |_| 0) {
             Err(ApiMisuse::Closed) => Some(Ok(0)),
-            Err(ApiMisuse::Reset) => Some(read_left(socket, into)),
+            Err(ApiMisuse::Reset) => {
+                // What was kept for the application is read: its memory is needed no more.
+                conn.abort(now);
+                self.execute_commands(shard, now);
+                Some(read_end(socket))
+            }
             _ => None,
         }
     }
@@ -169,7 +163,7 @@ impl State {
         );
         if failed {
             // The peer took the memory back that it had given this connection.
-            self.save_last(socket, now);
+            self.receive_last(socket, now);
             let completion = IsmCompletion::MoveFailed { conn: id };
             self.engine.handle_ism(now, completion);
             self.execute_commands(shard, now);
@@ -233,7 +227,7 @@ impl State {
 
     /// Whether reading would not wait.
     pub(crate) fn is_readable(&mut self, socket: &Socket, now: Instant) -> bool {
-        if socket.has_saved() || socket.is_marked() && socket.has_urgent_next() {
+        if socket.is_marked() && socket.has_urgent_next() {
             return true;
         }
         let conn = socket.conn();
@@ -249,9 +243,6 @@ impl State {
     /// `None` if the engine has the connection no more.
     #[cfg(feature = "tokio")]
     pub(crate) fn readable_len(&mut self, socket: &Socket) -> Option<usize> {
-        if socket.has_saved() {
-            return Some(socket.status().left.len());
-        }
         let spans = self.engine.conn(socket.conn()?)?.readable()?;
         Some(spans.segments.iter().map(|at| at.length as usize).sum())
     }
@@ -282,59 +273,11 @@ impl State {
             self.drain_completions(shard, now);
         }
     }
-
-    /// Saves bytes that have arrived: the memory they lie in goes with the peer that
-    /// wrote them, which may have ended well. Urgent bytes are saved already: all events
-    /// of the engine are handled before the next completion of the device is polled.
-    pub(super) fn save_octets(&mut self, peer: IsmGid, now: Instant) {
-        let peer = Gid128 {
-            gid: peer.gid,
-            ext: peer.gid_ext,
-        };
-        let theirs = |entry: &&Entry| entry.peer.is_some_and(|of| of.gid == peer);
-        let entries = self.sockets.iter().flatten().filter(theirs);
-        // What a thread uses is saved when it is taken back.
-        let here = entries.filter(|entry| !entry.socket.lane.is_lent());
-        let conns: Vec<_> = here.map(|entry| entry.conn).collect();
-        for conn in conns {
-            self.save_octets_of(conn, now);
-        }
-    }
-
-    /// Saves the bytes of one connection that have arrived. A connection that was reset has none any
-    /// more, and its stream has not ended in order.
-    pub(super) fn save_octets_of(&mut self, id: ConnId, now: Instant) {
-        let entry = self.sockets.get(id.index() as usize);
-        let entry = entry.and_then(Option::as_ref).filter(|at| at.conn == id);
-        if let (Some(entry), Some(mut conn)) = (entry, self.engine.conn(id)) {
-            // A write of no bytes is refused for the reason that one of any is.
-            let is_reset = conn.write(now, |_| 0) == Err(ApiMisuse::Reset);
-            if is_reset {
-                return;
-            }
-            let mut status = entry.socket.status();
-            let mut octets = [0; 4096];
-            while let Ok(len @ 1..) = conn.read(now, |readable| {
-                let transports = &mut self.transports;
-                transports.take(Via::Ism, id, readable, &mut octets)
-            }) {
-                status.left.extend(octets.iter().take(len as usize));
-                entry.socket.view.received(len as usize, len as usize);
-            }
-            status.ended = conn.is_end_of_stream();
-            entry.socket.set_saved(!status.left.is_empty());
-        }
-    }
 }
 
-/// Reads from a connection that has ended.
-pub(super) fn read_left(socket: &Socket, into: &mut [u8]) -> io::Result<usize> {
-    let mut status = socket.status();
-    if !status.left.is_empty() {
-        let read = io::Read::read(&mut status.left, into);
-        socket.set_saved(!status.left.is_empty());
-        return read;
-    }
+/// What reading comes to when a connection has ended and everything was read.
+pub(super) fn read_end(socket: &Socket) -> io::Result<usize> {
+    let status = socket.status();
     if status.ended || status.closed == Some(CloseReason::Normal) || status.error_told {
         return Ok(0);
     }

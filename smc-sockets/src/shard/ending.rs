@@ -6,7 +6,7 @@ use std::sync::Arc;
 use smc_proto::connection::CloseState;
 use smc_proto::time::Instant;
 
-use super::data::read_left;
+use super::data::read_end;
 use super::{Shard, State};
 use crate::socket::{NextRead, Socket};
 
@@ -28,15 +28,6 @@ impl State {
             NextRead::Bytes(most) => most.min(into.len()),
         };
         let into = into.get_mut(..most).unwrap_or_default();
-        {
-            let status = socket.status();
-            let (left, _) = status.left.as_slices();
-            if !left.is_empty() {
-                let len = left.len().min(into.len());
-                into.iter_mut().zip(left).for_each(|(to, from)| *to = *from);
-                return Some(Ok(len));
-            }
-        }
         let conn = socket.conn();
         let readable = conn.and_then(|conn| Some((conn, self.engine.conn(conn)?.readable()?)));
         if let Some((conn, octets)) = readable.filter(|(_, octets)| !octets.is_empty()) {
@@ -59,14 +50,14 @@ impl State {
             });
         match ended {
             Some(true) => Ok(0),
-            _ => read_left(socket, &mut []),
+            _ => read_end(socket),
         }
     }
 
     /// Whether bytes are there to be read.
     pub(crate) fn has_octets(&mut self, socket: &Socket) -> bool {
         let conn = socket.conn();
-        conn.is_some_and(|conn| self.engine.is_readable(conn)) || !socket.status().left.is_empty()
+        conn.is_some_and(|conn| self.engine.is_readable(conn))
     }
 
     /// Ends a connection at once; what the peer has not got is lost.

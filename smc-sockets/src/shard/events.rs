@@ -142,6 +142,11 @@ impl State {
             Event::Writable { conn } => {
                 self.notify(conn, Direction::Write);
             }
+            Event::Reset {
+                conn,
+                reason,
+                end_of_stream,
+            } => self.reset(conn, reason, end_of_stream),
             Event::Closed { conn, reason } => self.closed(conn, reason),
             Event::GroupUp { group } => self.group_up(group),
             Event::GroupDown { group } => {
@@ -254,6 +259,20 @@ impl State {
             // No thread accepts any more.
             conn.abort(now);
         }
+    }
+
+    /// Handles the reset of a connection of which not everything was read.
+    fn reset(&mut self, conn: ConnId, reason: CloseReason, end_of_stream: bool) {
+        let Some(entry) = self.entry(conn) else {
+            return;
+        };
+        let socket = entry.socket.clone();
+        {
+            let mut status = socket.status();
+            status.closed = Some(reason);
+            status.ended = end_of_stream;
+        }
+        socket.has_ended(&mut self.wakes);
     }
 
     fn closed(&mut self, conn: ConnId, reason: CloseReason) {

@@ -96,7 +96,6 @@ impl State {
             && !socket.is_nonblocking()
             && socket.via() == Via::Ism
             && !socket.is_marked()
-            && !socket.has_saved()
             && !socket.is_polled()
             && !socket.waiters.has_any();
         is_used_alone && self.engine.can_lend(conn)
@@ -146,11 +145,12 @@ impl State {
         let mut next = [0; 32];
         let next = (is_silent && memory.poll_head(&mut next)).then_some(next);
         for cdc in [head, next].into_iter().flatten() {
-            self.receive_signal(buffer, cdc, now);
+            let completion = IsmCompletion::Signalled { buffer, cdc };
+            self.engine.handle_ism(now, completion);
         }
         self.execute_commands(shard, now);
         if is_lost {
-            self.save_last(socket, now);
+            self.receive_last(socket, now);
             self.engine.end_lost(now, conn);
             self.execute_commands(shard, now);
         }

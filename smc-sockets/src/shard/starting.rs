@@ -161,6 +161,9 @@ fn config(peer_id: PeerId, smcr: Offers, settings: &Settings) -> io::Result<Conf
     let policy = &settings.policy;
     let mut config = Config::new(peer_id);
     config.offers = Offers::SMCD_V2 | smcr;
+    // Over TCP, Linux leaves to the application what arrived before a reset: a server that refuses a
+    // request without reading all of it is understood.
+    config.connection.keep_received = true;
     let received = settings.buffer.unwrap_or(BUFFER).min(MAX_DMB_LEN);
     config.receive_buffer = BufferSize::at_least(received);
     // Shared memory need not be counted if it has no limit.

@@ -20,10 +20,9 @@ use std::sync::Arc;
 use smc_proto::command::BufferSpans;
 use smc_proto::completion::IsmCompletion;
 use smc_proto::endpoint::{PollOutcome, Proposed};
-use smc_proto::id::{BufferId, ConnId, DeviceId};
+use smc_proto::id::{ConnId, DeviceId};
 use smc_proto::path::{IsmPath, LocalPath, Paths};
 use smc_proto::time::Instant;
-use smc_proto::wire::cdc_ism::CDC_ISM_LENGTH;
 use smc_proto::wire::clc::ClcMessage;
 use smc_transport_ism::binding::Binding;
 use smc_transport_ism::device::IsmDevice;
@@ -32,7 +31,6 @@ use smc_transport_ism::shared::pairing::Peer;
 
 pub(crate) use verbs::{Rnics, Verbs};
 
-use super::aborted::is_abort;
 use crate::tracing::Engine;
 
 /// The number of the device of shared memory; RNICs have those behind it.
@@ -120,40 +118,28 @@ impl Transports {
     }
 
     /// Polls the head of the DMB of a connection over shared memory, before the device reports
-    /// a message there. One that says that the peer aborted is left to the caller, in `abort`.
+    /// a message there.
     #[inline]
-    pub(crate) fn poll_head(
-        &self,
-        engine: &mut Engine,
-        conn: ConnId,
-        now: Instant,
-        abort: &mut Option<(BufferId, [u8; CDC_ISM_LENGTH])>,
-    ) -> PollOutcome {
-        engine.poll_dmb(now, conn, |buffer, head| {
-            let is_new = self.ism.poll_head(buffer, head);
-            if is_new && is_abort(head) {
-                *abort = Some((buffer, *head));
-                return false;
-            }
-            is_new
-        })
+    pub(crate) fn poll_head(&self, engine: &mut Engine, conn: ConnId, now: Instant) -> PollOutcome {
+        engine.poll_dmb(now, conn, |buffer, head| self.ism.poll_head(buffer, head))
     }
 
-    /// The head of the DMB in which a connection over shared memory receives, with its buffer,
-    /// whether it was received already or not.
+    /// Receives the message at the head of the DMB of a connection over shared memory, whether it was
+    /// received already or not, also while the device is parked.
     #[cold]
-    pub(super) fn read_head(
+    pub(super) fn receive_head(
         &self,
         engine: &mut Engine,
         conn: ConnId,
         now: Instant,
-    ) -> Option<(BufferId, [u8; CDC_ISM_LENGTH])> {
-        let mut head = None;
-        let _ = engine.poll_dmb(now, conn, |buffer, _| {
-            head = self.ism.read_head(buffer).map(|cdc| (buffer, cdc));
-            false
-        });
-        head
+    ) -> PollOutcome {
+        engine.poll_dmb(now, conn, |buffer, head| {
+            let last = self.ism.read_head(buffer);
+            last.is_some_and(|last| {
+                *head = last;
+                true
+            })
+        })
     }
 
     /// Reports to the engine what happened to RNICs, and returns whether anything did.

@@ -78,7 +78,7 @@ impl State {
         let fill = |space| self.transports.fill(socket.via(), &space, octets);
         let filled = space.map_or(Ok(0), fill);
         let Ok(len) = filled else {
-            self.save_last(socket, now);
+            self.receive_last(socket, now);
             let completion = IsmCompletion::MoveFailed { conn: id };
             self.engine.handle_ism(now, completion);
             self.execute_commands(shard, now);

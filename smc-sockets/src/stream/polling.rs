@@ -55,7 +55,7 @@ impl SmcStream {
         if let Some(known) = known {
             let marked = socket.is_marked();
             let read_ended = has_peer_ended(known.state) || known.end_of_stream;
-            let readable = socket.has_saved() || known.bytes || known.end_of_stream || known.over;
+            let readable = known.bytes || known.end_of_stream || known.over;
             return Ok(Some(PollState {
                 readable: readable || marked && socket.has_urgent_next(),
                 // Without room the engine is to report when there is some.
@@ -63,7 +63,7 @@ impl SmcStream {
                 urgent: marked && socket.has_urgent(),
                 read_ended,
                 ended: read_ended && has_this_ended(known.state),
-                error: false,
+                error: known.over && socket.has_unread_error(),
             }));
         }
         let now = shard.coarse();
@@ -81,9 +81,7 @@ impl SmcStream {
             }
             None => {
                 (found.read_ended, found.ended) = (true, true);
-                let status = socket.status();
-                let reset = status.closed.filter(|at| *at != CloseReason::Normal);
-                found.error = reset.is_some() && !status.ended && !status.error_told;
+                found.error = socket.has_unread_error();
             }
         }
         Ok(Some(found))
@@ -118,7 +116,7 @@ impl SmcStream {
         state.drain_device(shard, socket.via(), now);
         let at = socket.conn().and_then(|conn| state.engine.conn(conn));
         let readable = at.and_then(|conn| conn.readable());
-        let unread = readable.map_or(0, |at| at.len() as usize) + socket.status().left.len();
+        let unread = readable.map_or(0, |at| at.len() as usize);
         state.release_device(shard, now);
         Ok(Some(unread))
     }

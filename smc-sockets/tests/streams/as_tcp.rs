@@ -21,6 +21,8 @@ over_all! {
     a_short_write_is_followed_by_an_edge
     bytes_received_while_the_descriptor_is_made_are_reported
     a_writer_that_waits_gets_the_reset
+    an_answer_is_read_before_the_reset
+    an_answer_that_is_left_alone_stays
 }
 
 /// Writes without waiting until nothing more fits.
@@ -175,4 +177,56 @@ fn a_writer_that_waits_gets_the_reset<E: End>() {
     drop(server);
     assert!(poll(&client, PollFlags::OUT, LONG).contains(PollFlags::OUT));
     assert!(client.put(b"x").is_err());
+}
+
+/// A server that answers, and closes both directions while the client floods it.
+fn refuse<E: End>(server: E, reads: usize, reads_all: bool) {
+    let mut octets = [0; 4096];
+    for _ in 0..reads {
+        server.get(&mut octets).unwrap();
+    }
+    if reads_all {
+        server.set_nonblocking(true).unwrap();
+        while server.get(&mut octets).is_ok_and(|len| len > 0) {}
+    }
+    server.put(ANSWER).unwrap();
+}
+
+const ANSWER: &[u8] = b"-ERR max number of clients reached\r\n";
+
+fn an_answer_is_read_before_the_reset<E: End>() {
+    for round in 0..100 {
+        let (client, server) = E::pair();
+        let refuses = std::thread::spawn(move || refuse(server, 1 + round % 3, round % 2 == 0));
+        // Until the server has gone.
+        while client.put(&[7; 1000]).is_ok() {}
+        refuses.join().unwrap();
+        let mut read = Vec::new();
+        let mut octets = [0; 10];
+        while let Ok(len @ 1..) = client.get(&mut octets) {
+            read.extend_from_slice(&octets[..len]);
+        }
+        assert_eq!(read, ANSWER, "round {round}");
+        assert!(client.put(b"x").is_err());
+    }
+}
+
+/// The peer has ended for longer than it keeps anything for the next connection.
+fn an_answer_that_is_left_alone_stays<E: End>() {
+    for reads_all in [false, true] {
+        let (client, server) = E::pair();
+        let refuses = std::thread::spawn(move || refuse(server, 1, reads_all));
+        while client.put(&[7; 1000]).is_ok() {}
+        refuses.join().unwrap();
+        std::thread::sleep(Duration::from_secs(2));
+        let flags = poll(&client, PollFlags::IN, LONG);
+        assert!(flags.contains(PollFlags::IN | PollFlags::HUP), "{flags:?}");
+        let mut octets = [0; 100];
+        let first = client.peek(&mut octets).unwrap();
+        assert_eq!(&octets[..first], ANSWER);
+        let len = client.get(&mut octets).unwrap();
+        assert_eq!(&octets[..len], ANSWER);
+        // The write that failed has said why.
+        assert_eq!(client.get(&mut octets).unwrap(), 0);
+    }
 }

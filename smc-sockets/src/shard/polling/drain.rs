@@ -4,10 +4,12 @@
 use std::sync::Arc;
 
 use smc_proto::completion::IsmCompletion;
+use smc_proto::id::ConnId;
 use smc_proto::time::Instant;
 
 use super::super::{Shard, State, Via};
 use super::ATTEMPTS;
+use crate::socket::Socket;
 
 /// Most completions of shared memory that are handled at one go, so that no peer keeps the lock
 /// busy.
@@ -74,20 +76,38 @@ impl State {
         if !self.recall_for(shard, &completion, now) {
             return;
         }
-        if let IsmCompletion::Signalled { buffer, cdc } = completion {
-            return self.receive_signal(buffer, cdc, now);
-        }
-        if let IsmCompletion::PeerVanished { peer, .. } = completion {
-            self.save_octets(peer, now);
-        } else if let IsmCompletion::MoveFailed { conn } = completion {
-            self.save_last_of(conn, now);
+        if let IsmCompletion::MoveFailed { conn } = completion {
+            self.receive_last_of(conn, now);
         } else if let IsmCompletion::DmbWithdrawn { buffer } = completion {
             if let Some(conn) = self.engine.sender(buffer) {
-                self.save_last_of(conn, now);
+                self.receive_last_of(conn, now);
             }
         } else if Self::is_handshake(&completion) {
             return self.receive_handshakes(now);
         }
         self.engine.handle_ism(now, completion);
+    }
+
+    /// Receives the last message of a peer over shared memory before the engine learns that the peer
+    /// took its memory back, or reset TCP: what comes later counts no more. A peer does both when it
+    /// aborts, and either may be noticed before its last message is.
+    #[cold]
+    pub(in crate::shard) fn receive_last(&mut self, socket: &Socket, now: Instant) {
+        let Some(conn) = socket.conn() else {
+            return;
+        };
+        if socket.via() == Via::Ism && !socket.lane.is_lent() {
+            // The device may be parked, so that it reports nothing. To receive a message twice does
+            // no harm.
+            let _ = self.transports.receive_head(&mut self.engine, conn, now);
+        }
+    }
+
+    /// Does for a connection what [`Self::receive_last`] does.
+    #[cold]
+    fn receive_last_of(&mut self, conn: ConnId, now: Instant) {
+        if let Some(socket) = self.entry(conn).map(|entry| entry.socket.clone()) {
+            self.receive_last(&socket, now);
+        }
     }
 }

@@ -66,13 +66,7 @@ impl State {
         let Some(conn) = socket.conn().filter(|_| self.may_poll_head(socket)) else {
             return false;
         };
-        let mut abort = None;
-        let engine = &mut self.engine;
-        let mut outcome = self.transports.poll_head(engine, conn, now, &mut abort);
-        if let Some((buffer, cdc)) = abort {
-            self.receive_signal(buffer, cdc, now);
-            outcome = PollOutcome::More;
-        }
+        let outcome = self.transports.poll_head(&mut self.engine, conn, now);
         if outcome == PollOutcome::More {
             self.execute_commands(shard, now);
         }
