@@ -17,7 +17,7 @@ use crate::carrier::{Carrier, Cause, Limit};
 use crate::descriptors;
 use crate::discovery::OptionNotSent;
 use crate::driver;
-use crate::listening::{Accepted, Arrival, Destination, HandedOver};
+use crate::listening::{Accepted, Arrival, Delivery, Destination, HandedOver};
 use crate::process::PerProcess;
 use crate::socket::Socket;
 use crate::stack::Stack;
@@ -41,8 +41,8 @@ type Client = ((SocketAddr, SocketAddr), (u64, u32));
 /// that lets more pass has a connection over TCP.
 ///
 /// When its descriptor is readable, [`Self::finish`] has the stream; the program drops this then,
-/// as it has a descriptor of the TCP connection as well. Dropping it before gives the connection
-/// up, if this process has begun.
+/// as it has a descriptor of the TCP connection as well. Dropping it before closes the
+/// connection, if this process has begun: the client is answered, and then reads the end.
 pub struct Accepting {
     stack: Stack,
     /// Shared with the socket that is made of it.
@@ -87,6 +87,9 @@ enum Outcome {
     Decided(io::Result<Arc<Socket>>),
     /// The program has it, or wants it no more.
     Over,
+    /// The program has closed it before it was decided. The client is answered all the same: over
+    /// TCP it is connected, and then reads the end. This value is kept until that is done.
+    Closed(#[allow(dead_code, reason = "kept by being there")] Arc<Single>),
 }
 
 impl Stack {
@@ -203,7 +206,7 @@ impl Accepting {
         let single = self.begin()?;
         match single.take() {
             Outcome::NotYet => Err(io::ErrorKind::WouldBlock.into()),
-            Outcome::Over => Err(io::ErrorKind::NotConnected.into()),
+            Outcome::Over | Outcome::Closed(_) => Err(io::ErrorKind::NotConnected.into()),
             Outcome::Decided(socket) => Ok(SmcStream::new(single.stack.clone(), socket?)),
         }
     }
@@ -422,19 +425,25 @@ impl Single {
         }
     }
 
-    /// Sets the outcome; whether it is wanted.
-    fn set(&self, decided: io::Result<Arc<Socket>>) -> bool {
+    /// Sets the outcome.
+    fn set(&self, decided: io::Result<Arc<Socket>>) -> Delivery {
         let mut outcome = self.outcome();
-        let is_wanted = matches!(*outcome, Outcome::NotYet);
-        if is_wanted {
-            *outcome = Outcome::Decided(decided);
-            if let Some(decided) = self.decided.get() {
-                descriptors::raise(decided);
+        match *outcome {
+            Outcome::NotYet => {
+                *outcome = Outcome::Decided(decided);
+                if let Some(decided) = self.decided.get() {
+                    descriptors::raise(decided);
+                }
+                // No task waits for it.
+                self.waiters.notify(Direction::Read, &mut Vec::new());
+                Delivery::Taken
             }
-            // No task waits for it.
-            self.waiters.notify(Direction::Read, &mut Vec::new());
+            Outcome::Closed(_) => {
+                *outcome = Outcome::Over;
+                Delivery::Closed
+            }
+            Outcome::Decided(_) | Outcome::Over => Delivery::Refused,
         }
-        is_wanted
     }
 
     /// Readable once it is decided.
@@ -455,10 +464,17 @@ impl Single {
     }
 
     /// The program wants it no more.
-    fn give_up(&self) {
-        let outcome = std::mem::replace(&mut *self.outcome(), Outcome::Over);
+    fn give_up(self: &Arc<Self>) {
+        let before = {
+            let mut outcome = self.outcome();
+            let after = match *outcome {
+                Outcome::NotYet => Outcome::Closed(self.clone()),
+                _ => Outcome::Over,
+            };
+            std::mem::replace(&mut *outcome, after)
+        };
         self.waiters.clear();
-        if let Outcome::Decided(Ok(socket)) = outcome {
+        if let Outcome::Decided(Ok(socket)) = before {
             drop(SmcStream::new(self.stack.clone(), socket));
         }
     }
@@ -473,12 +489,12 @@ impl Destination for Single {
         self.option_sent
     }
 
-    fn deliver(&self, (socket, _): Accepted) -> bool {
+    fn deliver(&self, (socket, _): Accepted) -> Delivery {
         self.set(Ok(socket))
     }
 
     fn lost(&self) {
-        self.set(Err(io::ErrorKind::ConnectionReset.into()));
+        let _ = self.set(Err(io::ErrorKind::ConnectionReset.into()));
     }
 }
 

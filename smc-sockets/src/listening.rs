@@ -12,7 +12,7 @@ mod accept;
 mod arrival;
 mod queue;
 
-pub(crate) use arrival::{Arrival, Destination, HandedOver};
+pub(crate) use arrival::{Arrival, Delivery, Destination, HandedOver};
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
@@ -225,8 +225,11 @@ impl Destination for Listening {
         self.option_sent
     }
 
-    fn deliver(&self, accepted: Accepted) -> bool {
-        self.push(Ok(accepted))
+    fn deliver(&self, accepted: Accepted) -> Delivery {
+        match self.push(Ok(accepted)) {
+            true => Delivery::Taken,
+            false => Delivery::Refused,
+        }
     }
 
     fn hold(&self, held: bool, shard: &Shard) {

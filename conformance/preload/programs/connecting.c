@@ -539,6 +539,97 @@ static void speaks_in_vain_client(int port)
     }
 }
 
+/* --- a thread that connects to a listener of its own before it accepts, as connect02 of the Linux Test
+ * Project does: nobody else could take the connection up */
+
+#define OWN_ROUNDS 200
+
+static void to_itself_server(int listener)
+{
+    expect_end(welcome(listener));
+}
+
+static void to_itself_client(int port)
+{
+    int own = greet(port);
+    int listener = MUST(socket(AF_INET6, SOCK_STREAM, 0));
+    struct sockaddr_in6 any = {.sin6_family = AF_INET6};
+    struct sockaddr_in all = {.sin_family = AF_INET};
+    socklen_t length = sizeof any;
+    MUST(bind(listener, (struct sockaddr *)&any, length));
+    MUST(listen(listener, 5));
+    MUST(getsockname(listener, (struct sockaddr *)&any, &length));
+    struct timespec began, ended;
+    clock_gettime(CLOCK_MONOTONIC, &began);
+    for (int round = 0; round < OWN_ROUNDS; round++) {
+        int first = dial(ntohs(any.sin6_port));
+        int accepted = take(listener), family = AF_INET;
+        MUST(setsockopt(accepted, SOL_IPV6, IPV6_ADDRFORM, &family, sizeof family));
+        /* What was a connection listens next. */
+        struct sockaddr none = {.sa_family = AF_UNSPEC};
+        MUST(connect(accepted, &none, sizeof none));
+        MUST(bind(accepted, (struct sockaddr *)&all, sizeof all));
+        MUST(listen(accepted, 5));
+        struct sockaddr_in at;
+        length = sizeof at;
+        MUST(getsockname(accepted, (struct sockaddr *)&at, &length));
+        int second = dial(ntohs(at.sin_port)), last = take(accepted);
+        MUST(close(last));
+        MUST(close(second));
+        MUST(close(first));
+        MUST(close(accepted));
+    }
+    clock_gettime(CLOCK_MONOTONIC, &ended);
+    say("within 20 ms each: %d", ended.tv_sec - began.tv_sec < OWN_ROUNDS / 50);
+    MUST(close(own));
+}
+
+/* --- a server that gives up the first write that would wait, and closes, while its client sleeps */
+
+#define SLEEPERS 8
+
+static void gives_up_server(int listener)
+{
+    int own = welcome(listener);
+    for (int at = 0; at < SLEEPERS; at++) {
+        int fd = MUST(accept4(listener, NULL, NULL, SOCK_NONBLOCK));
+        (void)!write(fd, "welcome", 7);
+        MUST(close(fd));
+        signal_peer(own);
+    }
+    expect_end(own);
+}
+
+/* A client that goes on when its server has closed: it has connected. What the server could not
+ * write, it does not read. */
+static void sleeper(int port)
+{
+    int fd = begin(port);
+    raise(SIGSTOP);
+    await(fd, POLLOUT);
+    int error = pending_error(fd);
+    set_nonblocking(fd, false);
+    char bytes[8];
+    _exit(error != 0 ? 1 : read(fd, bytes, sizeof bytes) < 0 ? 2 : 0);
+}
+
+static void gives_up_client(int port)
+{
+    int own = greet(port);
+    for (int at = 0; at < SLEEPERS; at++) {
+        pid_t child = branch();
+        if (child == 0)
+            sleeper(port);
+        int status;
+        MUST(waitpid(child, &status, WUNTRACED));
+        await_peer(own);
+        MUST(kill(child, SIGCONT));
+        MUST(waitpid(child, &status, 0));
+        say("a client ends with %x", status);
+    }
+    MUST(close(own));
+}
+
 const struct test_case cases[] = {
     {"again", ends_server, again_client},
     {"pending", ends_server, pending_client},
@@ -555,5 +646,7 @@ const struct test_case cases[] = {
     {"used-late", used_late_server, used_late_client},
     {"speaks-first", speaks_first_server, speaks_first_client},
     {"speaks-in-vain", speaks_in_vain_server, speaks_in_vain_client},
+    {"to-itself", to_itself_server, to_itself_client},
+    {"gives-up", gives_up_server, gives_up_client},
     {NULL, NULL, NULL},
 };

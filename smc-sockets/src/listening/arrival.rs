@@ -18,6 +18,17 @@ pub(crate) enum HandedOver {
     Undecided(Weak<dyn Destination>, TcpStream, SocketAddr, Stage),
 }
 
+/// What becomes of a connection that was delivered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Delivery {
+    /// The program has it, or will.
+    Taken,
+    /// The program had accepted and closed it: it is to be closed in order, as TCP would be.
+    Closed,
+    /// Nothing accepts it any more: it is to be reset.
+    Refused,
+}
+
 /// Where a connection goes once SMC or TCP is chosen: a listener, or a program that has accepted it.
 pub(crate) trait Destination: Send + Sync {
     /// The port at which it was accepted.
@@ -26,8 +37,8 @@ pub(crate) trait Destination: Send + Sync {
     /// Whether the listener's SYN-ACKs have SMC's TCP option; otherwise why not.
     fn option_sent(&self) -> Result<(), OptionNotSent>;
 
-    /// Delivers the connection; whether it is still wanted.
-    fn deliver(&self, accepted: Accepted) -> bool;
+    /// Delivers the connection.
+    fn deliver(&self, accepted: Accepted) -> Delivery;
 
     /// Notes that the connection has ended before it was decided.
     fn lost(&self) {}
@@ -64,10 +75,10 @@ impl Arrival {
         self.address
     }
 
-    /// Delivers the connection; whether it is still wanted.
-    pub(crate) fn deliver(mut self, socket: Arc<Socket>) -> bool {
+    /// Delivers the connection.
+    pub(crate) fn deliver(mut self, socket: Arc<Socket>) -> Delivery {
         let to = self.to.take().and_then(|to| to.upgrade());
-        to.is_some_and(|to| to.deliver((socket, self.address)))
+        to.map_or(Delivery::Refused, |to| to.deliver((socket, self.address)))
     }
 }
 

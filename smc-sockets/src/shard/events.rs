@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use smc_proto::command::TcpCommand;
-use smc_proto::connection::CloseState;
+use smc_proto::connection::{CloseState, Shutdown};
 use smc_proto::event::{CloseReason, Event};
 use smc_proto::id::ConnId;
 use smc_proto::time::Instant;
@@ -16,6 +16,7 @@ use smc_view::Role;
 
 use super::{Shard, State};
 use crate::carrier::{Carrier, Cause, Limit};
+use crate::listening::Delivery;
 use crate::readiness::Readiness;
 use crate::socket::Socket;
 use crate::waiting::Direction;
@@ -106,11 +107,11 @@ impl State {
             Event::Proposed { conn } => self.answer(conn, now),
             Event::Established { conn, group, .. } => {
                 if let Some(terms) = self.engine.terms(group) {
-                    self.decided(conn, Carrier::Smc(terms), now);
+                    let delivery = self.decided(conn, Carrier::Smc(terms), now);
                     self.publish_established(conn);
                     self.end_handshake(conn);
-                    // From now on what happens to it happens to its stream.
-                    self.set_urgent(conn, false);
+                    // From now on what happens to it happens to its stream, if there is one.
+                    self.set_urgent(conn, delivery == Delivery::Closed);
                 }
             }
             Event::FellBack { conn, why } => {
@@ -240,9 +241,9 @@ impl State {
     }
 
     /// Handles the decision about what carries a connection.
-    fn decided(&mut self, conn: ConnId, carrier: Carrier, now: Instant) {
+    fn decided(&mut self, conn: ConnId, carrier: Carrier, now: Instant) -> Delivery {
         let Some(entry) = self.entry_mut(conn) else {
-            return;
+            return Delivery::Refused;
         };
         let (socket, arrival) = (entry.socket.clone(), entry.arrival.take());
         let role = match arrival {
@@ -252,13 +253,16 @@ impl State {
         socket.decided(carrier, role);
         // A task that connects.
         socket.waiters.notify(Direction::Read, &mut self.wakes);
-        if let Some(arrival) = arrival
-            && !arrival.deliver(socket)
-            && let Some(mut conn) = self.engine.conn(conn)
-        {
-            // No thread accepts any more.
-            conn.abort(now);
+        let delivery = arrival.map_or(Delivery::Taken, |arrival| arrival.deliver(socket));
+        if let Some(mut conn) = self.engine.conn(conn) {
+            match delivery {
+                Delivery::Taken => {}
+                Delivery::Closed => conn.shutdown(now, Shutdown::Both),
+                // No thread accepts any more.
+                Delivery::Refused => conn.abort(now),
+            }
         }
+        delivery
     }
 
     /// Handles the reset of a connection of which not everything was read.

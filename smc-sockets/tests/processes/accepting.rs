@@ -132,6 +132,39 @@ fn an_undecided_connection_keeps_no_other_waiting() {
     }
 }
 
+/// The program closes a connection that it cannot write to at once. Over TCP its client is connected,
+/// and reads the end.
+#[test]
+fn what_is_closed_before_it_is_decided_connects_and_ends() {
+    if !alone(&what_is_closed_before_it_is_decided_connects_and_ends) {
+        return;
+    }
+    let server = stack();
+    let (listener, address) = announced(&server);
+    for round in 0..6 {
+        // A client that has not met the server before is asked first.
+        let client = stack();
+        let connecting = SmcStream::begin_connect(&client, address).unwrap();
+        let accepting = accept(&server, &listener);
+        let begun = accepting.finish().map(|stream| stream.carrier().is_smc());
+        assert_eq!(begun.unwrap_err().kind(), ErrorKind::WouldBlock);
+        drop(accepting);
+        if round % 2 == 0 {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let mut stream = loop {
+            match connecting.finish() {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                outcome => break outcome.unwrap(),
+            }
+        };
+        stream.set_read_timeout(Some(LONG)).unwrap();
+        assert_eq!(stream.read(&mut [0; 8]).unwrap(), 0, "round {round}");
+    }
+}
+
 //= SHM-015 test
 //= SHM-076 test
 #[test]
