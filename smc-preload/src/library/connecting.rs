@@ -12,7 +12,7 @@ use smc_sockets::{SmcStream, descriptors};
 use super::conn::{Conn, Phase, borrowed, set_mode};
 use super::set::Set;
 use super::table::{self, Registration};
-use super::{config, defaults, errno, hidden, real, stats};
+use super::{config, defaults, errno, hidden, own_listeners, real, stats};
 
 /// What connect(2) does.
 pub(crate) enum Connects {
@@ -77,6 +77,10 @@ fn begin(fd: i32, to: SocketAddr) -> Connects {
     );
     if let Some(rule) = refused {
         stats::plain(&rule, false);
+        return Connects::Kernel;
+    }
+    if own_listeners::are_at(to) {
+        stats::plain("the listener is this process's own", false);
         return Connects::Kernel;
     }
     let Some(stack) = config::stack() else {

@@ -33,7 +33,8 @@ pub(crate) use hidden::{hide, is_hidden, next_hidden, reveal};
 pub(crate) use kernel_waits::{begins_wait, ends_wait, waiters, waiters_at};
 pub(crate) use last_set::with_set;
 pub(crate) use objects::{
-    Object, conn, conn_id, conns, get, has, has_locks, new_number, put, set, set_or, take,
+    Object, conn, conn_id, conns, get, has, has_locks, listeners, new_number, put, set, set_or,
+    take,
 };
 pub(crate) use origins::{begins_use, closed, is_made_here, made_here, made_set};
 pub(crate) use registrations::{Registration, is_tracked, registered, registrations, untrack};

@@ -11,7 +11,7 @@ use super::{fds, guard, is_reentrant, status};
 use crate::library::conn::Outcome;
 use crate::library::connecting::{self, Connects};
 use crate::library::table::{self, Object};
-use crate::library::{accepting, cancel, config, real};
+use crate::library::{accepting, cancel, config, own_listeners, real};
 
 /// Linux's number of the family of SMC sockets.
 const AF_SMC: c_int = 43;
@@ -108,7 +108,10 @@ pub(super) unsafe extern "C-unwind" fn listen(fd: c_int, backlog: c_int) -> c_in
     // SAFETY: as the caller's.
     let listens = unsafe { real::listen(fd, backlog) };
     if listens == 0 && !config::is_inside() {
-        guard(|| accepting::listens(fd));
+        guard(|| {
+            accepting::listens(fd);
+            own_listeners::begins(fd);
+        });
     }
     listens
 }

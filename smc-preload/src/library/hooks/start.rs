@@ -2,7 +2,7 @@
 
 use std::ffi::c_long;
 
-use crate::library::{config, hidden, real};
+use crate::library::{config, hidden, own_listeners, real};
 
 #[used]
 #[unsafe(link_section = ".init_array")]
@@ -69,6 +69,7 @@ extern "C" fn forks() {
 
 extern "C" fn has_forked() {
     hidden::after_fork();
+    own_listeners::are_shared();
 }
 
 extern "C" fn forked() {

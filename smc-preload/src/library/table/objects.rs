@@ -136,6 +136,17 @@ pub(crate) fn conns() -> impl Iterator<Item = (i32, Arc<Conn>)> {
     })
 }
 
+/// The descriptors of all listeners.
+pub(crate) fn listeners() -> impl Iterator<Item = i32> {
+    let pages = PAGES
+        .iter()
+        .enumerate()
+        .filter(|(_, page)| page.get().is_some());
+    let fds = pages.flat_map(|(page, _)| page * PER_PAGE..(page + 1) * PER_PAGE);
+    fds.filter_map(|fd| i32::try_from(fd).ok())
+        .filter(|fd| kind_of(*fd) == LISTENER)
+}
+
 /// Gives a descriptor an object; false if its number is too large.
 pub(crate) fn put(fd: i32, object: Object) -> bool {
     let Some(slot) = slot_or_new(fd) else {
