@@ -71,11 +71,6 @@ def dependency_faults(manifest, unpublished):
             yield f"depends on {real}, which is not published"
         if isinstance(wanted, dict) and "path" in wanted:
             yield f"depends on a path: {name}"
-        features = wanted.get("features", []) if isinstance(wanted, dict) else []
-        # Otherwise rustix reads the auxiliary vector by itself, which ends a program that runs
-        # under valgrind by SIGSEGV.
-        if real == "rustix" and "param" in features and "use-libc-auxv" not in features:
-            yield "uses rustix's param without use-libc-auxv"
 
 
 def faults(crate, unpublished):

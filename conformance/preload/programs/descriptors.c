@@ -715,6 +715,28 @@ static void counted_client(int port)
     echo_client(port);
 }
 
+/* It has them from then on if it is to have so few only when the library knows connections. */
+static void lowered_server(int listener)
+{
+    one_echo_server(listener);
+    one_echo_server(listener);
+}
+
+static void lowered_client(int port)
+{
+    closefrom(STDERR_FILENO + 1);
+    echo_client(port);
+    struct rlimit few = {.rlim_cur = FEW, .rlim_max = FEW};
+    MUST(setrlimit(RLIMIT_NOFILE, &few));
+    int fd = greet(port), count = 0;
+    /* The library has whatever it needs for a connection by now. */
+    await_peer(fd);
+    while (dup(STDERR_FILENO) >= 0)
+        count++;
+    say("%d descriptors are left", count);
+    MUST(close(fd));
+}
+
 /* Programs that are executed with their arguments one by one, more than registers hold. */
 static void executed_server(int listener)
 {
@@ -885,6 +907,7 @@ const struct test_case cases[] = {
     {"limit", limit_server, limit_client},
     {"limits", limits_server, limits_client},
     {"counted", one_echo_server, counted_client},
+    {"lowered", lowered_server, lowered_client},
     {"executed", executed_server, executed_client},
     {"kind", kind_server, kind_client},
     {"passed-on", passed_on_server, passed_on_client},

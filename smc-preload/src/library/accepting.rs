@@ -20,6 +20,10 @@ pub(crate) fn listens(fd: i32) {
         return;
     }
     defaults::is_used(fd);
+    if hidden::are_few() {
+        // There may be more when it accepts.
+        return;
+    }
     // Also where nothing comes of it: it is not asked again then.
     table::put(fd, Object::Listener(None));
     if let Some(stack) = config::stack() {

@@ -84,6 +84,7 @@ pub(crate) fn forked() {
     SHARING.store(0, Ordering::Relaxed);
     PID.store(rustix::process::getpid().as_raw_pid(), Ordering::Relaxed);
     super::hidden::forked();
+    super::own_listeners::are_shared();
     super::cancel::forked();
     super::stats::forked();
 }
@@ -130,17 +131,28 @@ pub(crate) fn policy() -> Option<&'static Policy> {
     POLICY.get_or_init(find).as_ref()
 }
 
-/// The stack of the process, opened when it is first needed; none if it cannot be.
+/// The stack of the process, unless it cannot be opened.
+static STACK: OnceLock<Option<Stack>> = OnceLock::new();
+
+/// The stack of the process, for connections that it has: it is opened.
+pub(crate) fn opened_stack() -> Option<&'static Stack> {
+    STACK.get()?.as_ref()
+}
+
+/// The stack of the process for a new connection, opened when it is first needed; none if it cannot
+/// be, and while the process may have too few descriptors.
 pub(crate) fn stack() -> Option<&'static Stack> {
-    static STACK: OnceLock<Option<Stack>> = OnceLock::new();
+    if super::hidden::are_few() {
+        static IS_SAID: AtomicBool = AtomicBool::new(false);
+        if !IS_SAID.swap(true, Ordering::Relaxed) {
+            report::line("no SMC in this process: it may have too few descriptors");
+        }
+        return None;
+    }
     STACK.get_or_init(|| inside(open)).as_ref()
 }
 
 fn open() -> Option<Stack> {
-    if super::hidden::are_few() {
-        report::line("no SMC in this process: it may have too few descriptors");
-        return None;
-    }
     let mut settings = Settings::default();
     settings.policy = policy()?.clone();
     let sizes =

@@ -16,7 +16,7 @@
 //! [`config::inside`](super::config::inside).
 
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU64, Ordering};
 
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -39,6 +39,12 @@ static LOCK: AtomicI32 = AtomicI32::new(0);
 /// A limit that cannot be raised as the kernel gave it last, or 0. Changed by the holder of the lock.
 static FIXED: AtomicU64 = AtomicU64::new(0);
 
+/// Whether the process may have so few descriptors that the library takes none, as the limit was last.
+static FEW: AtomicU8 = AtomicU8::new(UNKNOWN);
+const UNKNOWN: u8 = 0;
+const ENOUGH: u8 = 1;
+const TOO_FEW: u8 = 2;
+
 /// The limit of descriptors. Callers hold the lock.
 fn limit() -> Rlimit {
     let fixed = FIXED.load(Ordering::Relaxed);
@@ -51,12 +57,18 @@ fn limit() -> Rlimit {
     let limit = getrlimit(Resource::Nofile);
     let fixed = limit.current.filter(|_| limit.current == limit.maximum);
     FIXED.store(fixed.unwrap_or(0), Ordering::Relaxed);
+    let few = match limit.maximum.is_some_and(|hard| hard < FEWEST) {
+        true => TOO_FEW,
+        false => ENOUGH,
+    };
+    FEW.store(few, Ordering::Relaxed);
     limit
 }
 
 /// The program may have changed the limit. Callers hold the lock, if it is free.
 pub(crate) fn limit_changes() {
     FIXED.store(0, Ordering::Relaxed);
+    FEW.store(UNKNOWN, Ordering::Relaxed);
 }
 
 /// Keeps other threads from making descriptors of the library and from changing limits.
@@ -144,10 +156,17 @@ fn receive(run: &mut dyn FnMut()) {
     run();
 }
 
-/// Whether the process may have so few descriptors that the library takes none.
+/// Whether the process may have so few descriptors that the library takes none. The kernel is asked
+/// if the program may have changed that, and where they are few: another process may permit more.
 pub(crate) fn are_few() -> bool {
+    match FEW.load(Ordering::Relaxed) {
+        ENOUGH => return false,
+        UNKNOWN => {}
+        _ => limit_changes(),
+    }
     let _held = hold();
-    limit().maximum.is_some_and(|hard| hard < FEWEST)
+    let hard = limit().maximum;
+    hard.is_some_and(|hard| hard < FEWEST)
 }
 
 /// Makes a descriptor at one of the library's numbers.

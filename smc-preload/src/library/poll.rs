@@ -57,7 +57,7 @@ impl Poller {
     fn new() -> Option<Self> {
         Some(Self {
             pid: config::pid(),
-            events: EventLoop::new(config::stack()?).ok()?,
+            events: EventLoop::new(config::opened_stack()?).ok()?,
             known: HashMap::new(),
             ready: Vec::new(),
         })

@@ -182,7 +182,7 @@ impl State {
     }
 
     pub(super) fn new_loop(&self) -> Option<EventLoop> {
-        let events = EventLoop::new(config::stack()?).ok()?;
+        let events = EventLoop::new(config::opened_stack()?).ok()?;
         let event = epoll_event {
             events: libc::EPOLLIN.cast_unsigned(),
             u64: key() | LOOP,
