@@ -56,7 +56,7 @@ pub use sim::{Profile, SimArguments};
 #[cfg(target_os = "linux")]
 pub use ss::SsArguments;
 #[cfg(target_os = "linux")]
-pub use stats::StatsArguments;
+pub use stats::{StatsArguments, StatsFormat};
 #[cfg(target_os = "linux")]
 pub use target::{HostPort, Target, canonical};
 #[cfg(target_os = "linux")]
@@ -375,10 +375,13 @@ pub enum Command {
     /// The sum of all processes of this user, or to root of all users, for as long as each
     /// lives: what a process counted goes with it. Rows are those of smcd stats and smcr stats;
     /// counts of TCP and of handshakes that failed are not divided by SMC-D and SMC-R, and
-    /// reasons of fallbacks, in the JSON, are counted since each process began.
+    /// reasons of fallbacks are counted since each process began. With --format entstat, fields
+    /// are those of AIX' entstat, -d adds those of SMC, and -r begins the figures anew.
     #[cfg(target_os = "linux")]
     #[command(after_help = "Examples:\n  \
         smcx stats                         since the last --reset\n  \
+        smcx stats -d                      with versions, reasons of TCP, calls\n  \
+        smcx stats --format entstat -d     as entstat -d smc_r0 on AIX\n  \
         smcx stats --absolute --json | jq .SMCD.SMC_TX_BYTES")]
     Stats(StatsArguments),
     /// Export what programs do over SMC as metrics, for Prometheus and the like.

@@ -1,14 +1,16 @@
 //! `smcx stats`: what the processes that there are have counted.
 
 mod baseline;
+mod entstat;
 mod text;
 
 use std::io::Write;
+use std::time::SystemTime;
 
 use serde_json::{Map, Value, json};
 use smc_view::{Found, KEYS, Side, Statistics, Traffic};
 
-use crate::cli::StatsArguments;
+use crate::cli::{StatsArguments, StatsFormat};
 use crate::output::Failure;
 
 /// Shows the statistics, or begins them anew.
@@ -18,8 +20,10 @@ use crate::output::Failure;
 pub fn run(arguments: &StatsArguments, stdout: &mut dyn Write) -> Result<(), Failure> {
     let found = crate::processes::all()?;
     let wanted = |found: &Found| arguments.process.is_none_or(|of| of == found.process);
+    let mut first = None;
     let counted = found.filter(wanted).map(|found| {
         let began = found.view.began();
+        first = Some(first.unwrap_or(began).min(began));
         let name = format!("{}-{began}", found.process);
         (name, found.view.read().statistics)
     });
@@ -34,13 +38,23 @@ pub fn run(arguments: &StatsArguments, stdout: &mut dyn Write) -> Result<(), Fai
     }
     if arguments.json {
         writeln!(stdout, "{}", object(&sums))?;
+    } else if arguments.format == StatsFormat::Entstat {
+        let since = first.map(|first| first.max(before.kept_at()));
+        entstat::write(&sums, since, arguments.details, stdout)?;
     } else {
-        text::write(&sums, stdout)?;
+        text::write(&sums, arguments.details, stdout)?;
     }
     if arguments.reset {
         baseline::write(&counted)?;
     }
     Ok(())
+}
+
+/// A time in nanoseconds since 1970; 0 if it was before.
+fn nanoseconds(time: SystemTime) -> u64 {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH);
+    let since = since.unwrap_or_default().as_nanos();
+    u64::try_from(since).unwrap_or(u64::MAX)
 }
 
 fn object(sums: &Statistics) -> Value {

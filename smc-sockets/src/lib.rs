@@ -228,7 +228,7 @@ pub type Patience = PairingTimeouts;
     allow(dead_code, unreachable_pub, reason = "tested where it is not used")
 )]
 mod tcp_only;
-#[cfg(all(not(target_os = "linux"), feature = "hyper-util"))]
+#[cfg(all(not(target_os = "linux"), feature = "hyper-util-0_1"))]
 use tcp_only as stack;
 #[cfg(all(not(target_os = "linux"), feature = "tokio"))]
 pub use tcp_only::tokio;

@@ -32,10 +32,10 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
-#[cfg(feature = "axum")]
+#[cfg(feature = "axum-0_8")]
 mod axum;
 mod driver;
-#[cfg(feature = "hyper-util")]
+#[cfg(feature = "hyper-util-0_1")]
 mod hyper_util;
 mod in_place;
 mod listener;
@@ -47,7 +47,7 @@ mod stream;
 mod transport;
 
 pub(crate) use driver::Runtimes;
-#[cfg(feature = "hyper-util")]
+#[cfg(feature = "hyper-util-0_1")]
 pub use hyper_util::SmcConnector;
 pub(crate) use in_place::SpinOutcome;
 pub use listener::SmcListener;

@@ -21,8 +21,9 @@ use smc_proto::wire::llc::{
     LlcMessage, RTokenPair, RkeyFlags, TestLink,
 };
 use smc_proto::wire::types::{
-    AddLinkRejectReason, AlertToken, BufferSize, Chid, Cursor, DeleteLinkReason, DiagnosisCode,
-    FeatureMask, Gid, LinkNumber, LinkUserId, Mac, Mtu, PeerId, Psn, Qpn, RKey, RToken, RmbeIndex,
+    AddLinkRejectReason, AlertToken, BoundedList, BufferSize, Chid, Cursor, DeleteLinkReason,
+    DiagnosisCode, FeatureMask, Gid, LinkNumber, LinkUserId, Mac, Mtu, PeerId, Psn, Qpn, RKey,
+    RToken, RmbeIndex,
 };
 
 use crate::input::Input;
@@ -367,6 +368,7 @@ pub fn wire(input: &mut Input, sink: &mut Sink) {
         pair::<LinkRToken>(input, sink),
         pair::<RTokenPair>(input, sink),
     ));
+    bounded_list(input, sink);
 
     defaults();
     flags!(
@@ -382,6 +384,15 @@ pub fn wire(input: &mut Input, sink: &mut Sink) {
     );
     crate::values_v2::wire(input, sink);
     messages(input, sink);
+}
+
+fn bounded_list(input: &mut Input, sink: &mut Sink) {
+    let length = input.below(5);
+    let mut list: BoundedList<u8, 3> = (0..length).map(|_| input.octet()).collect();
+    keep((list.push(input.octet()), list.is_full()));
+    list.sort_unstable();
+    keep((&list).into_iter().count());
+    sink.hashed(&list, &BoundedList::default());
 }
 
 fn defaults() {

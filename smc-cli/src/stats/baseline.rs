@@ -15,9 +15,13 @@ const MOST: u64 = 1 << 26;
 /// Most bytes of one process: its name with the time, and numbers of 20 digits with a comma.
 const MOST_OF_ONE: usize = 64 + 21 * (2 * KEYS.len() + 5);
 
-/// The numbers of each process, by its name and the time when it began.
+/// What each process had counted when the statistics were begun anew.
 #[derive(Debug, Default)]
-pub(super) struct Baseline(BTreeMap<String, Vec<u64>>);
+pub(super) struct Baseline {
+    /// The numbers of each process, by its name and the time when it began.
+    counted: BTreeMap<String, Vec<u64>>,
+    kept_at: u64,
+}
 
 fn directory() -> Result<PathBuf, Failure> {
     let absolute = |name| {
@@ -52,13 +56,15 @@ pub(super) fn read() -> Result<Baseline, Failure> {
         }
         opened => opened.map_err(|error| unusable(reason(&error)))?,
     };
+    let metadata = file.metadata().map_err(|error| unusable(reason(&error)))?;
     let mut text = String::new();
     let read = file.take(MOST).read_to_string(&mut text);
     read.map_err(|error| unusable(reason(&error)))?;
     let parsed = serde_json::from_str(&text);
-    Ok(Baseline(
-        parsed.map_err(|error| unusable(error.to_string()))?,
-    ))
+    Ok(Baseline {
+        counted: parsed.map_err(|error| unusable(error.to_string()))?,
+        kept_at: metadata.modified().map_or(0, super::nanoseconds),
+    })
 }
 
 /// Keeps what has been counted up to now.
@@ -101,10 +107,15 @@ fn numbers(of: &Statistics) -> Vec<u64> {
 }
 
 impl Baseline {
+    /// When the statistics were begun anew, in nanoseconds since 1970; 0 if they never were.
+    pub(super) const fn kept_at(&self) -> u64 {
+        self.kept_at
+    }
+
     /// What a process has counted since.
     pub(super) fn since(&self, name: &str, counted: &Statistics) -> Statistics {
         let mut counted = counted.clone();
-        let Some(before) = self.0.get(name) else {
+        let Some(before) = self.counted.get(name) else {
             return counted;
         };
         let mut before = before.iter().copied();

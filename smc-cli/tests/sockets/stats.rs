@@ -80,7 +80,19 @@ fn counts_are_those_of_the_process_and_begin_anew() {
         "{text}"
     );
 
-    stats(&state, &["--reset"]);
+    let details = stats(&state, &["-d", "-p", &process]);
+    let sides = "\n  SMC connections                       1 (client 0, server 1)\n";
+    assert!(details.contains(sides), "{details}");
+    let entstat = ["--format", "entstat", "-p", &process];
+    let text = stats(&state, &entstat);
+    let (_, smc_d) = text.split_once("SMC-D STATISTICS (smc_d0) :\n").unwrap();
+    assert!(smc_d.contains("  Bytes: 100000\n"), "{text}");
+    // The process is younger than the test.
+    assert!(smc_d.contains("\nElapsed Time: 0 days 0 hours "), "{text}");
+
+    stats(&state, &["-r"]);
+    let text = stats(&state, &entstat);
+    assert!(!text.contains("Bytes: 100000"), "{text}");
     let object = received(&state, &of, 0);
     assert_eq!(object["SMCD"]["SMC_SRV_V2_SUCC_CNT"], 0);
     // Memory in use is what it is.
@@ -105,4 +117,5 @@ fn counts_are_those_of_the_process_and_begin_anew() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("stats.json"));
     drop((stream, server));
     assert_eq!(smcx(["stats", "--absolute", "--reset"]).status, 2);
+    assert_eq!(smcx(["stats", "--json", "--format", "entstat"]).status, 2);
 }

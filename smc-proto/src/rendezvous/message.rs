@@ -10,7 +10,7 @@ use crate::wire::clc::{
     AcceptConfirm, AcceptConfirmV2, ClcVersion, FirstContactExtension, GidList, IsmArea,
     IsmGidList, OfferedPath, Proposal, SmcdOffer, Subnets, V2Offer,
 };
-use crate::wire::types::{Gid, PeerId, RmbeIndex};
+use crate::wire::types::{BoundedList, Gid, PeerId, RmbeIndex};
 
 /// The code of an offer in one version.
 //= V2-002
@@ -74,7 +74,7 @@ impl Engine<'_> {
             h.offers.contains(Offers::SMCR_V2),
             h.offers.contains(Offers::SMCD_V2),
         );
-        let mut eids = heapless::Vec::new();
+        let mut eids = BoundedList::new();
         for eid in config.v2.ueids.as_slice() {
             // Four find room for eight.
             let _ = eids.push(*eid);

@@ -5,30 +5,27 @@ use core::fmt;
 use nom::Parser as _;
 use zerocopy::FromBytes;
 
+use super::types::BoundedList;
+
 /// The first `count` entries of fixed layout in `octets`, of which there are at most `N`;
 /// `None` if the octets end before.
 pub(super) fn entries<R: FromBytes, T, const N: usize>(
     octets: &[u8],
     count: usize,
     entry: impl Fn(R) -> T,
-) -> Option<heapless::Vec<T, N>> {
+) -> Option<BoundedList<T, N>> {
     let count = count.min(N);
     let entry = nom::combinator::map_opt(
         nom::bytes::complete::take(size_of::<R>()),
         |octets: &[u8]| R::read_from_bytes(octets).ok().map(&entry),
     );
-    let list: nom::IResult<&[u8], _> = nom::multi::fold_many_m_n(
-        count,
-        count,
-        entry,
-        heapless::Vec::new,
-        |mut list, entry| {
+    let list: nom::IResult<&[u8], _> =
+        nom::multi::fold_many_m_n(count, count, entry, BoundedList::new, |mut list, entry| {
             // No more than there is room for are asked for.
             let _ = list.push(entry);
             list
-        },
-    )
-    .parse(octets);
+        })
+        .parse(octets);
     list.ok().map(|(_, list)| list)
 }
 

@@ -18,12 +18,14 @@ macro_rules! debug_as_display {
 }
 use debug_as_display;
 
+mod bounded;
 mod codes;
 mod diagnosis;
 mod ism;
 mod text;
 mod v2;
 
+pub use bounded::BoundedList;
 pub use codes::{AddLinkRejectReason, DeleteLinkReason, PeerOs};
 pub use diagnosis::DiagnosisCode;
 pub use ism::{Chid, DmbToken, IsmGid};

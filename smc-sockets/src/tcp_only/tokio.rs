@@ -1,9 +1,9 @@
 //! The sockets of tokio, for programs that compile on Linux as well.
 
-#[cfg(feature = "axum")]
+#[cfg(feature = "axum-0_8")]
 #[path = "../tokio/axum.rs"]
 mod axum;
-#[cfg(feature = "hyper-util")]
+#[cfg(feature = "hyper-util-0_1")]
 #[path = "../tokio/hyper_util.rs"]
 mod hyper_util;
 
@@ -16,7 +16,7 @@ use ::tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
 use ::tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
 
 pub use ::tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, WriteHalf};
-#[cfg(feature = "hyper-util")]
+#[cfg(feature = "hyper-util-0_1")]
 pub use hyper_util::SmcConnector;
 
 use super::{Carrier, Stack, WhyTcp};

@@ -5,6 +5,6 @@
 mod common;
 
 mod descriptors;
-#[cfg(all(feature = "axum", feature = "hyper-util"))]
+#[cfg(all(feature = "axum-0_8", feature = "hyper-util-0_1"))]
 mod http;
 mod streams;

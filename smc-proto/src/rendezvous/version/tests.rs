@@ -15,8 +15,8 @@ use crate::wire::clc::{
     OfferedPath, Proposal, SmcdOffer, Subnets, V2Offer,
 };
 use crate::wire::types::{
-    AlertToken, BufferSize, Chid, DiagnosisCode as Code, Eid, FeatureMask, Gid, IsmGid, Mac, Mtu,
-    PeerId, Psn, Qpn, RToken, Release, RmbeIndex,
+    AlertToken, BoundedList, BufferSize, Chid, DiagnosisCode as Code, Eid, FeatureMask, Gid,
+    IsmGid, Mac, Mtu, PeerId, Psn, Qpn, RToken, Release, RmbeIndex,
 };
 
 const MAC: Mac = Mac([2, 0, 0, 0, 0, 1]);
@@ -71,7 +71,7 @@ const fn ism() -> IsmPath {
 fn proposal(v1: OfferedPath, v2: OfferedPath) -> Proposal {
     let mut devices = IsmGidList::new();
     devices.push(ISM).unwrap();
-    let mut eids = heapless::Vec::new();
+    let mut eids = BoundedList::new();
     eids.push(eid("OTHER")).unwrap();
     eids.push(eid("COMMON")).unwrap();
     let smcd = SmcdOffer {
@@ -190,7 +190,7 @@ fn each_reason_of_the_server_has_its_code() {
     let own = config(&["COMMON"]);
     let stranger = config(&["STRANGER"]);
     let no_eids = |mut p: Proposal| {
-        p.v2_offer.as_mut().unwrap().eids.clear();
+        p.v2_offer.as_mut().unwrap().eids = Default::default();
         p
     };
     let limits = |connections, links| {

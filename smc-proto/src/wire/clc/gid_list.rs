@@ -7,7 +7,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use super::ClcParseError;
 use super::parts::{Parts, put};
 use crate::wire::list::List;
-use crate::wire::types::Gid;
+use crate::wire::types::{BoundedList, Gid};
 
 /// Most GIDs a Confirm lists.
 const MAX_GIDS: usize = 8;
@@ -71,9 +71,9 @@ impl GidList {
         if usize::from(count) > MAX_GIDS {
             return Err(ClcParseError::TooManyGids { count });
         }
-        let gids: heapless::Vec<Gid, MAX_GIDS> = parts.list(count, Gid)?;
+        let gids: BoundedList<Gid, MAX_GIDS> = parts.list(count, Gid)?;
         let mut list = Self::new();
-        for gid in gids {
+        for &gid in &gids {
             // There is room for eight.
             let _ = list.push(gid);
         }

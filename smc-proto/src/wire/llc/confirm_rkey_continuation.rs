@@ -12,6 +12,7 @@ use super::entries::{self, LinkRToken, MAX_OTHER_LINKS, RawLinkRToken};
 use super::header::{RawHeader, direction};
 use super::{LLC_LENGTH, LlcParseError, RkeyFlags, kind};
 use crate::wire::list::List;
+use crate::wire::types::BoundedList;
 
 /// Contents of a CONFIRM RKEY CONTINUATION.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -24,7 +25,7 @@ pub struct ConfirmRkeyContinuation {
     /// [`MAX_OTHER_LINKS`].
     pub remaining: u8,
     /// The RMB on other links: three, or as many as remain if that is fewer.
-    pub others: heapless::Vec<LinkRToken, 3>,
+    pub others: BoundedList<LinkRToken, 3>,
 }
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy)]

@@ -333,7 +333,7 @@ fn unused_entries_and_reserved_octets_are_ignored_and_not_kept() {
 fn lists<T: core::fmt::Debug, S: Strategy<Value = T>, const N: usize>(
     entry: S,
     count: core::ops::RangeInclusive<usize>,
-) -> impl Strategy<Value = heapless::Vec<T, N>> {
+) -> impl Strategy<Value = BoundedList<T, N>> {
     many(entry, count).prop_map(|list| list.into_iter().collect())
 }
 

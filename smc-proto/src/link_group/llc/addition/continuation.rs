@@ -1,8 +1,6 @@
 //! ADD LINK CONTINUATION: the RTokens of all RMBs on the new link, two per
 //! message, from both sides alternately.
 
-use heapless::Vec;
-
 use super::{AddingStage, Addition};
 use crate::command::BufferKind;
 use crate::config::{CONTINUATION_ROUNDS, RMBS_PER_GROUP};
@@ -10,7 +8,7 @@ use crate::id::{BufferIdx, GroupIdx, Idx, LinkIdx};
 use crate::link_group::Groups;
 use crate::link_group::{Flow, remote_rmb};
 use crate::wire::llc::{AddLinkContinuation, LlcMessage, RTokenPair};
-use crate::wire::types::RKey;
+use crate::wire::types::{BoundedList, RKey};
 
 impl Groups<'_> {
     /// Server: the new link is bound, the exchange of RTokens starts.
@@ -81,7 +79,7 @@ impl Groups<'_> {
         let (position, number) = self.link(addition.link).map(|l| (l.position, l.number))?;
         let list = self.groups.at(group)?.buffers;
         let remaining = addition.left;
-        let mut pairs = Vec::new();
+        let mut pairs = BoundedList::new();
         while addition.left > 0 && !pairs.is_full() {
             let index = addition.next_rmb;
             if index.is_none() {

@@ -5,7 +5,7 @@ use super::super::Flow;
 use crate::id::{BufferIdx, GroupIdx, Idx, LinkIdx};
 use crate::link_group::Groups;
 use crate::wire::llc::{ConfirmRkey, ConfirmRkeyContinuation, LinkRToken, LlcMessage, RkeyFlags};
-use crate::wire::types::RToken;
+use crate::wire::types::{BoundedList, RToken};
 
 impl Groups<'_> {
     /// Starts what is to be agreed on about an RMB; nothing, if there is nothing to
@@ -54,8 +54,8 @@ impl Groups<'_> {
         group: GroupIdx,
         buffer: BufferIdx,
         left: &mut LinkSet,
-    ) -> heapless::Vec<LinkRToken, N> {
-        let mut entries = heapless::Vec::new();
+    ) -> BoundedList<LinkRToken, N> {
+        let mut entries = BoundedList::new();
         let Some(b) = self.buffers.at(buffer) else {
             return entries;
         };

@@ -7,6 +7,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::{ClcParseError, MAX_ENTRIES, Parts, put};
 use crate::wire::address::{Ipv4, Ipv6};
+use crate::wire::types::BoundedList;
 
 /// The IP networks of a client.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -17,7 +18,7 @@ pub struct Subnets {
     /// Significant bits of the IPv4 mask, as sent; 0 on IPv6.
     pub prefix_length: u8,
     /// IPv6 prefixes; none on IPv4.
-    pub ipv6: heapless::Vec<Ipv6Prefix, MAX_ENTRIES>,
+    pub ipv6: BoundedList<Ipv6Prefix, MAX_ENTRIES>,
 }
 
 impl Default for Subnets {
@@ -25,7 +26,7 @@ impl Default for Subnets {
         Self {
             network: Ipv4Addr::UNSPECIFIED,
             prefix_length: 0,
-            ipv6: heapless::Vec::new(),
+            ipv6: BoundedList::new(),
         }
     }
 }
