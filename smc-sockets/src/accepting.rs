@@ -27,9 +27,9 @@ use crate::viewing;
 use crate::waiters::{ReadyList, Waiters, Watch};
 use crate::waiting::Direction;
 
-/// The addresses of the server's end and of the client's, and the cookie and the user of the
-/// client's socket.
-type Client = ((SocketAddr, SocketAddr), (u64, u32));
+/// The addresses of the server's end and of the client's, the cookie and the user of the client's
+/// socket if that takes calls, and whether the client speaks CLC over TCP.
+type Client = ((SocketAddr, SocketAddr), Option<(u64, u32)>, bool);
 
 /// A connection that a program has accepted from a listener of its own, and of which it is not
 /// decided yet what carries it: [`Stack::accepted`].
@@ -49,8 +49,10 @@ pub struct Accepting {
     tcp: Arc<TcpStream>,
     /// Addresses of this end and of the client.
     ends: (SocketAddr, SocketAddr),
-    /// The client's socket, by cookie and user.
-    of: (u64, u32),
+    /// The client's socket, by cookie and user, if it takes calls.
+    of: Option<(u64, u32)>,
+    /// The client speaks CLC over TCP: it sent SMC's TCP option, or the policy assumes it.
+    speaks: bool,
     /// A process has begun: this one, or one from which it was forked.
     has_begun: AtomicBool,
     here: PerProcess<Here>,
@@ -111,6 +113,27 @@ impl Stack {
         Ok(())
     }
 
+    /// Has the SYN-ACKs of a socket that is bound, and does not listen yet, carry SMC's TCP option, by
+    /// which clients on other hosts know that the server speaks SMC. Each process that accepts from
+    /// the listener has to give what it has accepted to [`Self::accepted`]: a client that sent the
+    /// option, too, begins with a message of CLC. Children made by `fork` may be among them, programs
+    /// that are executed may not.
+    ///
+    /// Nothing is done where [`Settings::policy`](crate::Settings::policy) forbids SMC at the port or
+    /// the option, or there is no RNIC to offer.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] for a socket of another family than IPv4 and IPv6; those of
+    /// [`Self::with_late_thread`] in a child made by `fork`.
+    pub fn announce_before_listen(&self, socket: impl AsFd) -> io::Result<()> {
+        let address = SocketAddr::try_from(rustix::net::getsockname(&socket)?);
+        let address = address.map_err(|_| io::ErrorKind::InvalidInput)?;
+        let stack = self.idle()?;
+        // Without the option, clients connect over TCP.
+        let _ = stack.shard().opt_in.before_listen(socket, address.port());
+        Ok(())
+    }
+
     /// The stack of this process and a listener's address, where the policy permits SMC at its port.
     fn listening(&self, listener: impl AsFd) -> io::Result<Option<(Stack, SocketAddr)>> {
         let address = SocketAddr::try_from(rustix::net::getsockname(listener)?);
@@ -140,19 +163,20 @@ impl Stack {
     }
 
     /// A connection that this process has accepted by itself from a listener that was announced
-    /// ([`Self::announce_listener`]). One question to the kernel: it neither waits nor begins
-    /// anything.
+    /// ([`Self::announce_listener`], [`Self::announce_before_listen`]). A question to the kernel,
+    /// and one more where there are RNICs: it neither waits nor begins anything.
     ///
     /// # Errors
-    /// The connection itself: it is plain TCP from its first byte, as the client does not pair, the
-    /// policy forbids it, or there is no room. A client that waits for an answer is let go.
+    /// The connection itself: it is plain TCP from its first byte, as the client neither pairs nor
+    /// speaks CLC, the policy forbids it, or there is no room. A client that waits for an answer is let go.
     pub fn accepted(&self, tcp: TcpStream) -> Result<Accepting, TcpStream> {
         match self.may_pair(&tcp) {
-            Ok((ends, of)) => Ok(Accepting {
+            Ok((ends, of, speaks)) => Ok(Accepting {
                 stack: self.clone(),
                 tcp: Arc::new(tcp),
                 ends,
                 of,
+                speaks,
                 has_begun: AtomicBool::new(false),
                 here: PerProcess::new(),
             }),
@@ -181,17 +205,34 @@ impl Stack {
         let ends = || Ok::<_, io::Error>((self.idle()?, tcp.local_addr()?, tcp.peer_addr()?));
         let (stack, near, far) = ends().map_err(|_| None)?;
         let shard = stack.shard();
-        let permitted = shard.opt_in.policy.accepting(near.port(), far.ip());
-        permitted.map_err(|rule| Some(Cause::Policy(rule)))?;
-        if !shard.has_place() {
-            return Err(Some(Cause::Limit(shard.limit)));
+        // Its first bytes are a Proposal then, whatever is permitted.
+        let verdict = shard.opt_in.accepted(tcp, near.port(), far.ip(), Ok(()));
+        let speaks = verdict.discovery.is_ok();
+        match calling_client(&stack, near, far) {
+            Ok(client) => Ok(((near, far), Some(client), speaks)),
+            Err(_) if speaks => Ok(((near, far), None, true)),
+            Err(cause) => Err(cause),
         }
-        pairing::own_user().map_err(|_| None)?;
-        let can_pair = stack.gids().is_some();
-        let client = can_pair.then(|| shard.lock().calling_client(near, far));
-        let client = client.flatten().ok_or(Some(Cause::NotOffered))?;
-        Ok(((near, far), client))
     }
+}
+
+/// The cookie and the user of a client's socket on this host that takes calls. Otherwise why there is
+/// nothing to pair, if that is known.
+fn calling_client(
+    stack: &Stack,
+    near: SocketAddr,
+    far: SocketAddr,
+) -> Result<(u64, u32), Option<Cause>> {
+    let shard = stack.shard();
+    let permitted = shard.opt_in.policy.accepting(near.port(), far.ip());
+    permitted.map_err(|rule| Some(Cause::Policy(rule)))?;
+    if !shard.has_place() {
+        return Err(Some(Cause::Limit(shard.limit)));
+    }
+    pairing::own_user().map_err(|_| None)?;
+    let can_pair = stack.gids().is_some();
+    let client = can_pair.then(|| shard.lock().calling_client(near, far));
+    client.flatten().ok_or(Some(Cause::NotOffered))
 }
 
 impl Accepting {
@@ -291,11 +332,14 @@ impl Accepting {
         let stack = self.stack.current()?;
         let single = Arc::new(Single {
             port: self.ends.0.port(),
-            option_sent: stack
-                .shard()
-                .opt_in
-                .marks()
-                .and(Err(OptionNotSent::TooLate)),
+            option_sent: match self.speaks {
+                true => Ok(()),
+                false => stack
+                    .shard()
+                    .opt_in
+                    .marks()
+                    .and(Err(OptionNotSent::TooLate)),
+            },
             outcome: Mutex::new(Outcome::NotYet),
             decided: OnceLock::new(),
             waiters: Waiters::default(),
@@ -333,9 +377,13 @@ impl Single {
         self: &Arc<Self>,
         tcp: Arc<TcpStream>,
         ends: (SocketAddr, SocketAddr),
-        of: (u64, u32),
+        of: Option<(u64, u32)>,
     ) {
-        let Some(tcp) = self.answer(tcp, ends, of) else {
+        let tcp = match of {
+            Some(of) => self.answer(tcp, ends, of),
+            None => Some(tcp),
+        };
+        let Some(tcp) = tcp else {
             return;
         };
         let client = ends.1;

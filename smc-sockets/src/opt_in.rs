@@ -14,6 +14,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use crate::carrier::{Cause, OptionMissing};
+use crate::descriptors;
 use crate::discovery::{Discovery, OptionExchange, OptionNotSent, discover};
 use crate::policy::{Policy, Rule, UseOption};
 use crate::shunned::Shunned;
@@ -92,6 +93,13 @@ impl OptIn {
         }
         let attached = self.attached().map(TcpOption::marks);
         attached.map_err(OptionNotSent::Missing)
+    }
+
+    /// The marks of a BPF program that this process has attached, for a child that it was forked to.
+    pub(crate) fn shared_marks(&self) -> Option<Arc<Marks>> {
+        let marks = self.own.get()?.as_ref().ok()?.marks();
+        let map = descriptors::keep(|| rustix::io::fcntl_dupfd_cloexec(marks, 0)).ok()?;
+        Marks::try_from(map).ok().map(Arc::new)
     }
 
     /// Whether the option could be sent, if there were an RNIC to offer.

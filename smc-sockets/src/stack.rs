@@ -251,7 +251,14 @@ impl Stack {
             return Ok(self.clone());
         }
         let renewed = handle.renewed.get_or_make(|| match &handle.settings {
-            Some(settings) => Self::with_late_thread(settings.clone()),
+            Some(settings) => {
+                // Listeners of the parent have asked for the option by its marks.
+                let mut settings = settings.clone();
+                if let Some(marks) = handle.shard.opt_in.shared_marks() {
+                    settings.marks = Some(marks);
+                }
+                Self::with_late_thread(settings)
+            }
             None => Err(io::Error::new(
                 io::ErrorKind::Unsupported,
                 "the RNICs of this stack stay with the process that opened it",

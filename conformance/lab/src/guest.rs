@@ -87,9 +87,17 @@ fn execute(channel: &Channel, order: Order) {
                 eprintln!("smc-lab-guest: killing: {error}");
             }
         }
-        Order::Run { command, limit } => {
+        Order::Run {
+            command,
+            input,
+            output,
+            limit,
+        } => {
             let channel = channel.clone();
-            thread::spawn(move || jobs::run(&channel, &command, limit));
+            thread::spawn(move || {
+                let files = [input.as_deref(), output.as_deref()];
+                jobs::run(&channel, &command, files, limit);
+            });
         }
         Order::Count => {
             let counts = Smc::open().and_then(|smc| smc.counts());

@@ -21,6 +21,12 @@ pub const LISTENING: &str = "listening";
 pub const SCRIPTS_FOLDER: &str = "/scripts";
 /// The command line, beside it.
 pub const SMCX: &str = "/bin/smcx";
+/// The library of `smcx run`, where the command looks for it.
+pub const PRELOAD: &str = "/lib/smcx/libsmc-preload.so";
+/// Library that makes stream sockets those of the kernel's AF_SMC.
+pub const AF_SMC: &str = "/lib/smc-lab/af-smc.so";
+/// Policy of programs under `smcx run`.
+pub const POLICY: &str = "/etc/smc-lab.toml";
 /// The limit of locked memory by name, as a connection that meets it reports it.
 pub const LOCKED_MEMORY: &str = "RLIMIT_MEMLOCK";
 /// Prefix of each line of a transcript that `smcx why` printed.
@@ -43,6 +49,11 @@ pub enum Order {
     Run {
         /// The path in the guest, and the arguments.
         command: Vec<String>,
+        /// File of the guest that the program reads as its standard input; empty without one.
+        input: Option<String>,
+        /// File of the guest that the program's standard output replaces; without one, each line is
+        /// answered.
+        output: Option<String>,
         /// Milliseconds after which it is killed.
         limit: u64,
     },

@@ -13,6 +13,18 @@ use super::conn::{Conn, borrowed};
 use super::table::{self, Object};
 use super::{config, connecting, defaults, hidden, real, report, stats};
 
+/// A socket is about to listen: where there are RNICs, clients on other hosts are to see that the server
+/// speaks SMC.
+pub(crate) fn will_listen(fd: i32) {
+    if !config::is_active() || config::is_vforked() || table::has(fd) || !connecting::is_tcp(fd) {
+        return;
+    }
+    if let Some(stack) = config::stack() {
+        // Where it cannot be told, clients use TCP.
+        let _ = config::inside(|| stack.announce_before_listen(borrowed(fd)));
+    }
+}
+
 /// A socket has begun to listen, or is accepted from although this process did not see that.
 pub(crate) fn listens(fd: i32) {
     table::begins_use(fd);

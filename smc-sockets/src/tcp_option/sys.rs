@@ -6,7 +6,10 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
+use rustix::io::Errno;
+
 use super::assembler::Instruction;
+use crate::descriptors;
 
 /// Commands.
 const MAP_CREATE: libc::c_int = 0;
@@ -260,10 +263,14 @@ pub(super) fn look_up(map: &Map, socket: BorrowedFd<'_>) -> io::Result<u32> {
 /// # Safety
 /// Errors of [`call`].
 unsafe fn descriptor<A>(command: libc::c_int, attributes: &A) -> io::Result<OwnedFd> {
-    // SAFETY: by this function's contract.
-    let made = unsafe { call(command, attributes) }?;
-    // SAFETY: the kernel has just made it for us.
-    Ok(unsafe { OwnedFd::from_raw_fd(made) })
+    let make = || {
+        // SAFETY: by this function's contract.
+        let made = unsafe { call(command, attributes) };
+        let made = made.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+        // SAFETY: the kernel has just made it for us.
+        Ok(unsafe { OwnedFd::from_raw_fd(made) })
+    };
+    Ok(descriptors::keep(make)?)
 }
 
 /// # Safety

@@ -9,6 +9,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use super::network::{Wire, with_option};
+use crate::common::children::fork;
 use crate::common::octets;
 use crate::common::rnics::{rnics, rnics_of_version_1};
 use rustix::net::{AddressFamily, SocketType, sockopt};
@@ -55,6 +56,95 @@ fn ends_that_both_ask_speak_smc_r() {
         crosses(&server, &client);
         let seen = wire.seen(address.port());
         assert!(seen.syn && seen.syn_ack && !seen.later);
+    });
+}
+
+/// A kernel listener that asks before it listens, for connections that the program accepts by itself.
+fn asking(server: &Stack) -> (TcpListener, SocketAddr) {
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    rustix::net::bind(&socket, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
+    server.announce_before_listen(&socket).unwrap();
+    rustix::net::listen(&socket, 64).unwrap();
+    let listener = TcpListener::from(socket);
+    let address = listener.local_addr().unwrap();
+    (listener, address)
+}
+
+/// Connects from one stack, and accepts with another one as a program does that has the listener.
+fn both(client: &Stack, server: &Stack, listener: &TcpListener) -> (SmcStream, SmcStream) {
+    let address = listener.local_addr().unwrap();
+    std::thread::scope(|scope| {
+        let client = scope.spawn(|| SmcStream::connect_on(client, address).unwrap());
+        let (tcp, _) = listener.accept().unwrap();
+        let accepting = server.accepted(tcp).expect("the client speaks SMC");
+        let server = accepting.wait().unwrap();
+        (client.join().unwrap(), server)
+    })
+}
+
+#[test]
+fn what_a_program_accepts_by_itself_may_be_smc_r() {
+    with_option(|_| {
+        let fabric = Fabric::default();
+        let (client, server) = (stack(&fabric, 1, ""), stack(&fabric, 2, ""));
+        let (listener, address) = asking(&server);
+        let (client, other) = both(&client, &server, &listener);
+        for end in [&client, &other] {
+            assert_eq!(end.carrier().to_string(), "SMC-R v2.1");
+        }
+        crosses(&client, &other);
+        crosses(&other, &client);
+        // Without the option it is the program's at once.
+        let _plain = TcpStream::connect(address).unwrap();
+        let (tcp, _) = listener.accept().unwrap();
+        assert!(server.accepted(tcp).is_err());
+    });
+}
+
+/// A client that saw the option begins with a Proposal, which is not for the application.
+#[test]
+fn a_client_whose_server_permits_nobody_is_declined() {
+    with_option(|_| {
+        let fabric = Fabric::default();
+        let (client, server) = (stack(&fabric, 1, ""), stack(&fabric, 2, "permit = []"));
+        let (listener, _) = asking(&server);
+        let (client, server) = both(&client, &server, &listener);
+        assert_eq!(cause(&client), Cause::Negotiation);
+        assert!(!server.carrier().is_smc());
+        crosses(&client, &server);
+        crosses(&server, &client);
+    });
+}
+
+/// The listener of a parent has asked by the marks of the parent.
+#[test]
+fn a_child_knows_which_clients_speak_smc() {
+    with_option(|_| {
+        let always = || {
+            let mut settings = Settings::default();
+            let policy = "tcp-option = \"always\"\ntransports = [\"verbs\"]";
+            settings.policy = Policy::parse(policy).unwrap();
+            Stack::with(settings).unwrap()
+        };
+        let (client, server) = (always(), always());
+        let (listener, address) = asking(&server);
+        let child = fork(|| {
+            let (tcp, _) = listener.accept().unwrap();
+            let accepting = server.accepted(tcp).expect("the client speaks SMC");
+            let mut stream = accepting.wait().unwrap();
+            // There is no RNIC, so that it is declined.
+            assert!(!stream.carrier().is_smc());
+            let mut received = vec![0; 20_000];
+            stream.read_exact(&mut received).unwrap();
+            stream.write_all(&received).unwrap();
+        });
+        let mut client = SmcStream::connect_on(&client, address).unwrap();
+        let sent = octets(20_000);
+        client.write_all(&sent).unwrap();
+        let mut received = vec![0; sent.len()];
+        client.read_exact(&mut received).unwrap();
+        assert!(received == sent);
+        child.succeeds();
     });
 }
 

@@ -1,5 +1,6 @@
 //! Conversations held, and programs run.
 
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::SocketAddrV4;
 use std::process::{Command, Stdio};
@@ -157,21 +158,31 @@ fn panicked(_: Box<dyn std::any::Any + Send>) -> Held {
     Held::failed(&io::Error::other("the guest's thread panicked"))
 }
 
-/// Runs a program of the share; its output goes out line by line.
-pub(super) fn run(channel: &Channel, command: &[String], limit: u64) {
-    let ended = run_to_end(channel, command, Duration::from_millis(limit));
+/// Runs a program of the share; its output goes out line by line. `files` has those for its
+/// standard input and output.
+pub(super) fn run(channel: &Channel, command: &[String], files: [Option<&str>; 2], limit: u64) {
+    let ended = run_to_end(channel, command, files, Duration::from_millis(limit));
     channel.send(&Answer::Ended(ended.unwrap_or_else(|error| {
         channel.send(&Answer::Printed(format!("{command:?}: {error}")));
         None
     })));
 }
 
-fn run_to_end(channel: &Channel, command: &[String], limit: Duration) -> io::Result<Option<i32>> {
+fn run_to_end(
+    channel: &Channel,
+    command: &[String],
+    [input, output]: [Option<&str>; 2],
+    limit: Duration,
+) -> io::Result<Option<i32>> {
     let (program, arguments) = command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+    let stdin = input.map_or(Ok(Stdio::null()), |path| File::open(path).map(Stdio::from))?;
+    let stdout = output.map_or(Ok(Stdio::piped()), |path| {
+        File::create(path).map(Stdio::from)
+    })?;
     let mut child = Command::new(program)
         .args(arguments)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
+        .stdin(stdin)
+        .stdout(stdout)
         .stderr(Stdio::piped())
         .spawn()?;
     let stdout = child.stdout.take();

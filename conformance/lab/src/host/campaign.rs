@@ -8,12 +8,14 @@ mod direction;
 mod laboratory;
 mod pair;
 mod part;
+mod redis;
 mod scripted;
 mod settings;
 mod views;
 
 pub use self::direction::{Direction, End};
 use self::laboratory::Laboratory;
+pub(crate) use self::pair::UEID;
 use super::image::Image;
 use super::machine::Blueprint;
 use super::programs::Files;
@@ -94,6 +96,13 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<bool, Trouble> {
         print(out, report::line(&row).trim_end())?;
         rows.push(row);
     }
+    if peer.is_ok() && options.wants_redis() {
+        for direction in Direction::ALL.into_iter().filter(wanted) {
+            let row = laboratory.redis(REDIS, direction)?;
+            print(out, report::line(&row).trim_end())?;
+            rows.push(row);
+        }
+    }
     for (name, against_ours) in SCRIPTED {
         if scripts.is_ok() && options.wants_scripts(name) {
             let row = laboratory.scripts(name, against_ours, &options.scripts)?;
@@ -127,6 +136,8 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<bool, Trouble> {
 const CONTRACT: &str = "contract";
 /// What `smcx` shows of a kernel's sockets is compared with the kernel's records.
 const VIEWS: &str = "views";
+/// Unmodified programs of Debian's over SMC-R, in each direction.
+const REDIS: &str = "redis";
 /// The scripts of the conformance suite, and whether sockets of ours are under test.
 const SCRIPTED: [(&str, bool); 2] = [("scripts-kernel", false), ("scripts-ours", true)];
 
@@ -148,10 +159,17 @@ impl Options {
         asked_for && self.names(name) && self.direction.is_none()
     }
 
+    /// They take long, and the relaxed kernel adds nothing to them.
+    fn wants_redis(&self) -> bool {
+        let asked_for = self.only.is_some() || self.campaign == Campaign::Full;
+        asked_for && self.names(REDIS) && !self.v1
+    }
+
     /// Whether anything is wanted that our sockets, or the contract, are needed for.
     fn wants_peer(&self) -> bool {
         let program = |name| self.names(name) && !self.v1;
-        program(CONTRACT) || program(VIEWS) || scenarios::all().any(|scenario| self.wants(scenario))
+        let programs = program(CONTRACT) || program(VIEWS) || self.wants_redis();
+        programs || scenarios::all().any(|scenario| self.wants(scenario))
     }
 
     fn wants(&self, scenario: &Scenario) -> bool {
@@ -183,6 +201,11 @@ fn blueprint(options: &Options) -> Result<(Blueprint, Added, Added), Trouble> {
         true => added(programs::peer(directory)?)?,
         false => Ok(()),
     };
+    if options.wants_redis() && peer.is_ok() {
+        let unpacked = packages::programs(directory, redis::PACKAGE, &redis::PROGRAMS)?;
+        let files = programs::debian(directory, &redis::PROGRAMS, unpacked.as_deref())?;
+        added(Ok(files))?.map_err(Trouble::Failed)?;
+    }
     let scripts = match SCRIPTED.iter().any(|(name, _)| options.wants_scripts(name)) {
         true => added(programs::scripts(directory)?)?,
         false => Ok(()),

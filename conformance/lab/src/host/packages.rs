@@ -81,6 +81,26 @@ pub(crate) fn prepare(
     })
 }
 
+/// Fetches a package and what it needs, unless the machine has all of these programs. The root below
+/// which they are then.
+pub(crate) fn programs(
+    directory: &Path,
+    package: &str,
+    programs: &[&str],
+) -> Result<Option<PathBuf>, Trouble> {
+    if programs.iter().all(|name| find(name).is_some()) {
+        return Ok(None);
+    }
+    let root = directory.join("programs").join(package);
+    if !root.join(COMPLETE).exists() {
+        let mut archive = archive::Archive::new(directory)?;
+        archive.refresh()?;
+        archive.unpack_with_dependencies(package, &root)?;
+        complete(&root)?;
+    }
+    Ok(Some(root))
+}
+
 /// A file that is there when all others are.
 const COMPLETE: &str = ".complete";
 

@@ -4,9 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::tools::{run, text};
+use super::campaign::UEID;
+use super::tools::{need, run, text};
 use super::{Trouble, failed};
-use crate::orders::{PEER, SCRIPTS, SCRIPTS_FOLDER, SMCX};
+use crate::orders::{AF_SMC, PEER, POLICY, PRELOAD, SCRIPTS, SCRIPTS_FOLDER, SMCX};
 
 /// Where RDMA's drivers in user space are, and what names them.
 const DRIVERS: &str = "/usr/lib/x86_64-linux-gnu/libibverbs";
@@ -83,6 +84,53 @@ pub(crate) fn scripts(directory: &Path) -> Result<Result<Files, String>, Trouble
     Ok(Ok(files))
 }
 
+/// What the programs of Debian need: they themselves, the library of `smcx run` (built with
+/// [`peer`]), its policy, and the library that makes their sockets AF_SMC.
+///
+/// # Errors
+/// A program is missing on this machine, or the library cannot be built.
+pub(crate) fn debian(
+    directory: &Path,
+    programs: &[&str],
+    unpacked: Option<&Path>,
+) -> Result<Files, Trouble> {
+    let release = directory.join("peer/release/deps");
+    let preload = release.join("libsmc_preload.so");
+    let made = directory.join("debian");
+    fs::create_dir_all(&made).map_err(failed(made.display()))?;
+    let af_smc = made.join("af-smc.so");
+    run(Command::new(need("cc", "gcc")?)
+        .args(["-shared", "-fPIC", "-O2", "-Wall", "-Werror", "-o"])
+        .arg(&af_smc)
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/af_smc.c")))?;
+    let policy = made.join("policy.toml");
+    let text = format!("transports = [\"verbs\"]\nueids = [\"{UEID}\"]\ntcp-option = \"always\"\n");
+    fs::write(&policy, text).map_err(failed(policy.display()))?;
+    let mut others = libraries(&preload, None)?;
+    let mut files: Files = vec![
+        (preload, PRELOAD.into()),
+        (af_smc, AF_SMC.into()),
+        (policy, POLICY.into()),
+    ];
+    for &name in programs {
+        let program = match unpacked {
+            Some(root) => root.join("usr/bin").join(name),
+            None => need(name, name)?,
+        };
+        others.extend(libraries(&program, unpacked)?);
+        files.push((program, Path::new("/usr/bin").join(name)));
+    }
+    others.sort();
+    others.dedup();
+    // Where they are unpacked, or here.
+    files.extend(others.into_iter().map(|file| {
+        let place = unpacked.and_then(|root| file.strip_prefix(root).ok());
+        let place = place.map_or(file.clone(), |inner| Path::new("/").join(inner));
+        (file, place)
+    }));
+    Ok(files)
+}
+
 /// Builds programs of these packages over libibverbs.
 fn over_verbs(
     directory: &Path,
@@ -119,7 +167,7 @@ fn over_verbs(
     // All others are where they are here.
     let mut others = vec![driver.clone(), PathBuf::from(DRIVER_NAMES)];
     for program in programs.iter().map(|(program, _)| program).chain([&driver]) {
-        others.extend(libraries(program)?);
+        others.extend(libraries(program, None)?);
     }
     others.sort();
     others.dedup();
@@ -127,9 +175,20 @@ fn over_verbs(
     Ok(Ok(programs.into_iter().chain(others).collect()))
 }
 
-/// The shared libraries of a program, and its loader: all that `ldd` names with a path.
-fn libraries(program: &Path) -> Result<Vec<PathBuf>, Trouble> {
-    let lines = text(Command::new("ldd").arg(program))?;
+/// The shared libraries of a program, and its loader: all that `ldd` names with a path. Some may
+/// be below `unpacked`.
+fn libraries(program: &Path, unpacked: Option<&Path>) -> Result<Vec<PathBuf>, Trouble> {
+    let mut ldd = Command::new("ldd");
+    if let Some(root) = unpacked {
+        let folders = ["usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu"];
+        let folders = folders.map(|folder| root.join(folder).display().to_string());
+        ldd.env("LD_LIBRARY_PATH", folders.join(":"));
+    }
+    let lines = text(ldd.arg(program))?;
+    if let Some(missing) = lines.lines().find(|line| line.contains("not found")) {
+        let program = program.display();
+        return Err(Trouble::Failed(format!("{program}: {}", missing.trim())));
+    }
     let words = lines.lines().flat_map(str::split_whitespace);
     Ok(words
         .filter(|word| word.starts_with('/'))

@@ -105,6 +105,9 @@ fn connect_once(fd: c_int, to: SocketAddr) -> Connects {
 /// listen(2).
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn listen(fd: c_int, backlog: c_int) -> c_int {
+    if !config::is_inside() {
+        guard(|| accepting::will_listen(fd));
+    }
     // SAFETY: as the caller's.
     let listens = unsafe { real::listen(fd, backlog) };
     if listens == 0 && !config::is_inside() {

@@ -10,7 +10,7 @@ use super::super::report::Row;
 use super::super::{Trouble, captures, failed, judge, windows};
 use super::direction::{Direction, End};
 use super::pair::{self, Pair};
-use super::{part, scripted, settings, views};
+use super::{part, redis, scripted, settings, views};
 use crate::orders::{Answer, Held, Order, PEER};
 use crate::scenarios::Scenario;
 
@@ -67,6 +67,28 @@ impl Laboratory {
             let mut shown = String::new();
             let result = views::compare(pair, &share, &place.with_extension("pcap"), &mut shown);
             let path = place.with_extension("txt");
+            fs::write(&path, shown).map_err(failed(path.display()))?;
+            Ok(result.unwrap_or_else(|trouble| Err(trouble.to_string())))
+        })
+    }
+
+    /// Debian's redis-server in one guest and redis-benchmark in the other one.
+    pub(super) fn redis(
+        &mut self,
+        name: &'static str,
+        direction: Direction,
+    ) -> Result<Row, Trouble> {
+        // What the kernels have counted so far is not asked for.
+        self.pair = None;
+        self.guests()?;
+        let share = self.blueprint.share.clone();
+        let v1 = self.v1;
+        self.by_programs(name, &direction.to_string(), |pair, place| {
+            let place = place.with_extension(format!("{direction}.{}", version(v1)));
+            fs::create_dir_all(&place).map_err(failed(place.display()))?;
+            let mut shown = String::new();
+            let result = redis::compare(pair, direction, &share, &place, &mut shown);
+            let path = place.join("output.txt");
             fs::write(&path, shown).map_err(failed(path.display()))?;
             Ok(result.unwrap_or_else(|trouble| Err(trouble.to_string())))
         })
@@ -231,6 +253,8 @@ fn run_contract(guest: &mut Guest) -> Result<(Vec<String>, Result<String, String
     let limit = Duration::from_secs(900);
     guest.order(&Order::Run {
         command: vec![PEER.to_owned(), "contract".to_owned()],
+        input: None,
+        output: None,
         limit: limit.as_millis() as u64,
     })?;
     let mut lines = Vec::new();

@@ -18,7 +18,7 @@ pub(super) const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 84, 0, 1);
 /// The server's address.
 pub(super) const SERVER: Ipv4Addr = Ipv4Addr::new(10, 84, 0, 2);
 /// The UEID that both have.
-pub(super) const UEID: &str = "SMC-LAB";
+pub(crate) const UEID: &str = "SMC-LAB";
 /// Addresses of the second interfaces, in the same subnet.
 const SECOND: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 84, 0, 11), Ipv4Addr::new(10, 84, 0, 12)];
 /// Soft-RoCE devices, and the interfaces they are on. Usually there is only the first.

@@ -38,6 +38,8 @@ pub(super) fn play(
     };
     let order = |command| Order::Run {
         command,
+        input: None,
+        output: None,
         limit: LIMIT.as_millis() as u64,
     };
     pair.server.order(&order(command("serve")))?;

@@ -258,6 +258,8 @@ fn records(guest: &mut Guest) -> Result<Vec<Vec<u8>>, Trouble> {
 fn run(guest: &mut Guest, command: &[&str], shown: &mut String) -> Result<Vec<String>, Trouble> {
     guest.order(&Order::Run {
         command: command.iter().map(|&word| word.to_owned()).collect(),
+        input: None,
+        output: None,
         limit: LIMIT.as_millis() as u64,
     })?;
     shown.push_str(&format!("$ {}\n", command.join(" ")));

@@ -1,0 +1,571 @@
+//! Debian's redis over SMC-R: redis-server in one guest, redis-cli and redis-benchmark in the other
+//! one, each of them with `smcx run` or with sockets of the kernel's AF_SMC.
+//!
+//! ```text
+//!   client's guest                                   server's guest
+//!   redis-cli -x set    ── a value of 1 MB      ──►  redis-server
+//!   redis-cli get       ◄─ and back             ──
+//!   redis-benchmark     ── SETs and GETs        ──►
+//!   redis-cli info      ◄─ what it counted      ──
+//!   redis-cli shutdown  ──                      ──►
+//! ```
+//!
+//! The programs succeed over TCP as well. That SMC-R carried them is taken from the capture, which has
+//! a CLC Confirm for each connection that the server counted and no Decline, and from each end: the
+//! statistics of `smcx run`, or the counters and sockets of the kernel.
+
+use std::fs;
+use std::io::Read;
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use smc_capture::follow::{self, Content, Path as Way};
+use smc_capture::reader::CaptureReader;
+use smc_proto::wire::clc::ClcMessage;
+use smc_proto::wire::types::Gid;
+
+use super::super::machine::Guest;
+use super::super::{Trouble, failed};
+use super::direction::{Direction, End};
+use super::pair::{CLIENT, Pair, SERVER};
+use crate::orders::{AF_SMC, Answer, Counts, Order, POLICY, SMCX};
+
+/// The package that has the programs, with what it depends on.
+pub(super) const PACKAGE: &str = "redis-server";
+/// The programs.
+pub(super) const PROGRAMS: [&str; 3] = ["redis-server", "redis-cli", "redis-benchmark"];
+
+/// The loader, which preloads a library without a variable of the environment.
+const LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
+/// Bytes of the value that is set and got.
+const VALUE: usize = 1_000_000;
+/// Runs of redis-benchmark: SETs and as many GETs, connections at a time, bytes of a value. The
+/// connections are made all at once, and a kernel waits 6 s for the Accept of each: a server in an
+/// emulated guest answers some seven a second when the machine is busy.
+const RUNS: [(u64, u32, u32); 2] = [(2_000, 20, 100), (200, 5, 20_000)];
+/// A program in a guest has ended, or the server listens.
+const LIMIT: Duration = Duration::from_secs(240);
+/// How often the sockets of a kernel are looked at while redis-benchmark runs.
+const LOOK: Duration = Duration::from_secs(1);
+/// Of a record of `sock_diag`: the socket has a connection; and how it is carried.
+const ACTIVE: u8 = 1;
+const OVER_SMC_R: u8 = 0;
+
+/// Runs the programs, and compares.
+pub(super) fn compare(
+    pair: &mut Pair,
+    direction: Direction,
+    share: &Path,
+    place: &Path,
+    shown: &mut String,
+) -> Result<Result<String, String>, Trouble> {
+    let capture = place.join("client.pcap");
+    pair.start_captures(&capture, &place.join("server.pcap"))?;
+    let port = pair.next_port().to_string();
+    let mut server = Side::new(&mut pair.server, direction.server);
+    let mut client = Side::new(&mut pair.client, direction.client);
+    let served = serve(&mut server, &mut client, &port, share);
+    for (name, side) in [("server", &server), ("client", &client)] {
+        shown.push_str(&format!("== {name}\n{}\n", side.lines.join("\n")));
+    }
+    pair.stop_captures()?;
+    let served = match served? {
+        Ok(served) => served,
+        Err(difference) => return Ok(Err(difference)),
+    };
+    let captured = captured(&capture)?;
+    Ok(captured.judge(served.connections).map(|()| {
+        let looked = match served.looked {
+            0 => String::new(),
+            most => format!("; {most} sockets of a kernel at a time, all over SMC-R"),
+        };
+        format!(
+            "{VALUE} bytes set and got alike; {} SETs and {} GETs answered; {} connections, each \
+             with a Confirm; {} and {} bytes written by RDMA{looked}",
+            served.sets, served.gets, served.connections, captured.sent, captured.received
+        )
+    }))
+}
+
+/// What the programs did, by the server's counters and the ends' own.
+struct Served {
+    connections: u64,
+    sets: u64,
+    gets: u64,
+    /// The most sockets with connections that a kernel's list had.
+    looked: usize,
+}
+
+fn serve<'a>(
+    server: &mut Side<'a>,
+    client: &mut Side<'a>,
+    port: &str,
+    share: &Path,
+) -> Result<Result<Served, String>, Trouble> {
+    let before = [server.counts()?, client.counts()?];
+    let address = SERVER.to_string();
+    server.begin(
+        &[
+            "/usr/bin/redis-server",
+            "--bind",
+            &address,
+            "--port",
+            port,
+            "--save",
+            "",
+            "--appendonly",
+            "no",
+            "--protected-mode",
+            "no",
+            "--dir",
+            "/tmp",
+        ],
+        [None, None],
+    )?;
+    if let Err(difference) = server.until("Ready to accept connections")? {
+        return Ok(Err(difference));
+    }
+    let cli = ["/usr/bin/redis-cli", "-h", &address, "-p", port];
+    let cli = |words: &[&'static str]| [&cli[..], words].concat();
+
+    // A value of random bytes, which arrives as it went.
+    let mut value = vec![0; VALUE];
+    let mut random = fs::File::open("/dev/urandom").map_err(failed("/dev/urandom"))?;
+    random
+        .read_exact(&mut value)
+        .map_err(failed("/dev/urandom"))?;
+    let (there, back) = (share.join("redis-value"), share.join("redis-got"));
+    fs::write(&there, &value).map_err(failed(there.display()))?;
+    let _ = fs::remove_file(&back);
+    let set = cli(&["-x", "set", "value"]);
+    match client.run(&set, [Some("/share/redis-value"), None])? {
+        Ok(lines) if lines.iter().any(|line| line == "OK") => {}
+        Ok(lines) => return Ok(Err(format!("set: {lines:?}"))),
+        Err(difference) => return Ok(Err(difference)),
+    }
+    let get = cli(&["--raw", "get", "value"]);
+    if let Err(difference) = client.run(&get, [None, Some("/share/redis-got")])? {
+        return Ok(Err(difference));
+    }
+    // redis-cli ends what it prints with a newline of its own.
+    value.push(b'\n');
+    let got = fs::read(&back).map_err(failed(back.display()))?;
+    if got != value {
+        let same = got
+            .iter()
+            .zip(&value)
+            .take_while(|(one, other)| one == other);
+        let (same, length) = (same.count(), got.len());
+        return Ok(Err(format!(
+            "the value: {length} bytes, different from byte {same}"
+        )));
+    }
+
+    let mut looked = 0;
+    for (requests, connections, size) in RUNS {
+        let words = [
+            requests.to_string(),
+            connections.to_string(),
+            size.to_string(),
+        ];
+        let [requests, connections, size] = words.each_ref().map(String::as_str);
+        client.begin(
+            &[
+                "/usr/bin/redis-benchmark",
+                "-h",
+                &address,
+                "-p",
+                port,
+                "-t",
+                "set,get",
+                "-n",
+                requests,
+                "-c",
+                connections,
+                "-d",
+                size,
+                "--csv",
+            ],
+            [None, None],
+        )?;
+        let end = Instant::now() + LIMIT;
+        while !client.has_ended(LOOK)? {
+            if Instant::now() > end {
+                return Ok(Err("redis-benchmark does not end".to_owned()));
+            }
+            for side in [&mut *server, &mut *client] {
+                match side.look()? {
+                    Ok(most) => looked = looked.max(most),
+                    Err(difference) => return Ok(Err(difference)),
+                }
+            }
+        }
+        match client.ended()? {
+            Ok(lines) if ["SET", "GET"].iter().all(|test| has_row(&lines, test)) => {}
+            Ok(lines) => return Ok(Err(format!("redis-benchmark: {lines:?}"))),
+            Err(difference) => return Ok(Err(difference)),
+        }
+    }
+
+    let info = match client.run(&cli(&["info", "all"]), [None, None])? {
+        Ok(lines) => lines,
+        Err(difference) => return Ok(Err(difference)),
+    };
+    // The server ends while its answer may be under way: it tells how, not the client.
+    client.begin(&cli(&["shutdown", "nosave"]), [None, None])?;
+    if let Err(difference) = server.ended()? {
+        return Ok(Err(format!("redis-server: {difference}")));
+    }
+    let _ = client.ended()?;
+    let asked: u64 = RUNS.iter().map(|(requests, ..)| requests).sum();
+    let (sets, gets) = (calls(&info, "set"), calls(&info, "get"));
+    // One of each is that of the value.
+    if (sets, gets) != (Some(asked + 1), Some(asked + 1)) {
+        return Ok(Err(format!(
+            "{sets:?} SETs and {gets:?} GETs, of {asked} each and one"
+        )));
+    }
+    if let Some(error) = info.iter().find(|line| line.starts_with("errorstat_")) {
+        return Ok(Err(format!("answered with errors: {error}")));
+    }
+    // The last one shut the server down.
+    let connections = field(&info, "total_connections_received:").map(|count| count + 1);
+    let Some(connections) = connections else {
+        return Ok(Err(format!("no count of connections: {info:?}")));
+    };
+    for ((name, side), before) in [("server", &mut *server), ("client", &mut *client)]
+        .into_iter()
+        .zip(before)
+    {
+        if let Err(difference) = side.carried(before, connections)? {
+            return Ok(Err(format!("{name}: {difference}")));
+        }
+    }
+    Ok(Ok(Served {
+        connections,
+        sets: asked,
+        gets: asked,
+        looked,
+    }))
+}
+
+/// A guest with programs over one of the two.
+struct Side<'a> {
+    guest: &'a mut Guest,
+    end: End,
+    /// All that was printed.
+    lines: Vec<String>,
+    /// Where the output of the last program begins.
+    begun: usize,
+    /// How it ended: the status.
+    status: Option<Option<i32>>,
+}
+
+impl<'a> Side<'a> {
+    fn new(guest: &'a mut Guest, end: End) -> Self {
+        Self {
+            guest,
+            end,
+            lines: Vec::new(),
+            begun: 0,
+            status: None,
+        }
+    }
+
+    /// Starts a program over SMC; with files for its standard input and output.
+    fn begin(&mut self, command: &[&str], files: [Option<&str>; 2]) -> Result<(), Trouble> {
+        let before: &[&str] = match self.end {
+            End::Ours => &[
+                SMCX,
+                "run",
+                "--stats",
+                "--require",
+                "--policy",
+                POLICY,
+                "--",
+            ],
+            End::Kernel => &[LOADER, "--preload", AF_SMC],
+        };
+        let words = before.iter().chain(command);
+        let command: Vec<_> = words.map(|&word| word.to_owned()).collect();
+        self.lines.push(format!("$ {}", command.join(" ")));
+        self.begun = self.lines.len();
+        self.status = None;
+        let [input, output] = files.map(|file| file.map(str::to_owned));
+        self.guest.order(&Order::Run {
+            command,
+            input,
+            output,
+            limit: 10 * LIMIT.as_millis() as u64,
+        })
+    }
+
+    /// Runs a program to its end; its output.
+    fn run(
+        &mut self,
+        command: &[&str],
+        files: [Option<&str>; 2],
+    ) -> Result<Result<Vec<String>, String>, Trouble> {
+        self.begin(command, files)?;
+        self.ended()
+    }
+
+    /// Waits for the end of the program; its output.
+    fn ended(&mut self) -> Result<Result<Vec<String>, String>, Trouble> {
+        let end = Instant::now() + LIMIT;
+        while !self.has_ended(LOOK)? {
+            if Instant::now() > end {
+                return Ok(Err(format!("does not end: {:?}", self.output())));
+            }
+        }
+        Ok(match self.status {
+            Some(Some(0)) => Ok(self.output().to_vec()),
+            status => Err(format!("{status:?} {:?}", self.output())),
+        })
+    }
+
+    /// Whether it ended within this time.
+    fn has_ended(&mut self, time: Duration) -> Result<bool, Trouble> {
+        let end = Instant::now() + time;
+        while self.status.is_none() {
+            let left = end.saturating_duration_since(Instant::now());
+            match self.guest.answer_within(left)? {
+                Some(answer) => {
+                    self.take(answer)?;
+                }
+                None => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Waits until the program has printed this.
+    fn until(&mut self, text: &str) -> Result<Result<(), String>, Trouble> {
+        let end = Instant::now() + LIMIT;
+        loop {
+            if self.output().iter().any(|line| line.contains(text)) {
+                return Ok(Ok(()));
+            }
+            if self.has_ended(LOOK.min(Duration::from_millis(100)))? || Instant::now() > end {
+                return Ok(Err(format!("{:?} {:?}", self.status, self.output())));
+            }
+        }
+    }
+
+    fn output(&self) -> &[String] {
+        self.lines.get(self.begun..).unwrap_or_default()
+    }
+
+    /// Takes what programs send; gives another answer back.
+    fn take(&mut self, answer: Answer) -> Result<Option<Answer>, Trouble> {
+        match answer {
+            Answer::Printed(line) => self.lines.push(line),
+            Answer::Ended(status) => self.status = Some(status),
+            answer @ (Answer::Counted(_) | Answer::Sockets(_)) => return Ok(Some(answer)),
+            other => return Err(self.guest.surprise(&other)),
+        }
+        Ok(None)
+    }
+
+    /// Asks for something while a program runs.
+    fn ask(&mut self, order: &Order) -> Result<Answer, Trouble> {
+        self.guest.order(order)?;
+        loop {
+            let answer = self.guest.answer(LIMIT)?;
+            if let Some(answer) = self.take(answer)? {
+                return Ok(answer);
+            }
+        }
+    }
+
+    /// What the kernel's SMC counted.
+    fn counts(&mut self) -> Result<Counts, Trouble> {
+        match self.ask(&Order::Count)? {
+            Answer::Counted(counts) => counts.map_err(Trouble::Failed),
+            other => Err(self.guest.surprise(&other)),
+        }
+    }
+
+    /// How many connections the kernel has over SMC-R; none if this end is ours.
+    fn look(&mut self) -> Result<Result<usize, String>, Trouble> {
+        if self.end == End::Ours {
+            return Ok(Ok(0));
+        }
+        let records = match self.ask(&Order::Sockets)? {
+            Answer::Sockets(records) => records.map_err(Trouble::Failed)?,
+            other => return Err(self.guest.surprise(&other)),
+        };
+        Ok(over_smc_r(&records))
+    }
+
+    /// Whether SMC-R carried all connections, as this end counted them.
+    fn carried(&mut self, before: Counts, connections: u64) -> Result<Result<(), String>, Trouble> {
+        let after = self.counts()?;
+        Ok(match self.end {
+            End::Ours => match by_statistics(&self.lines) {
+                Ok(count) if count == connections => Ok(()),
+                other => Err(format!("smcx run: {other:?} of {connections}")),
+            },
+            End::Kernel => {
+                let same = before.fallbacks == after.fallbacks
+                    && before.handshake_errors == after.handshake_errors;
+                match same {
+                    true => Ok(()),
+                    false => Err(format!("the kernel: {before:?}, then {after:?}")),
+                }
+            }
+        })
+    }
+}
+
+/// How many records are of connections, all of which SMC-R has to carry.
+fn over_smc_r(records: &[Vec<u8>]) -> Result<usize, String> {
+    let mut count = 0;
+    for record in records {
+        match record.get(1..3) {
+            Some(&[ACTIVE, OVER_SMC_R]) => count += 1,
+            Some(&[ACTIVE, mode]) => return Err(format!("a socket of mode {mode}: {record:?}")),
+            _ => {}
+        }
+    }
+    Ok(count)
+}
+
+/// Connections over SMC-R by the statistics of `smcx run`; no other ones may be there.
+fn by_statistics(lines: &[String]) -> Result<u64, String> {
+    let mut sum = 0;
+    for line in lines.iter().filter(|line| line.starts_with("smcx: ")) {
+        let carried = line.rsplit(": ").next().unwrap_or_default();
+        let carried = carried.split(';').next().unwrap_or_default();
+        let count = carried.strip_suffix(" SMC-R");
+        let count = count.and_then(|count| count.replace(',', "").parse::<u64>().ok());
+        sum += count.ok_or_else(|| line.clone())?;
+    }
+    Ok(sum)
+}
+
+/// A row of redis-benchmark's CSV: the test's name and its rate, quoted.
+fn has_row(lines: &[String], test: &str) -> bool {
+    let begin = format!("\"{test}\",\"");
+    let rates = lines.iter().filter_map(|line| line.strip_prefix(&begin));
+    let mut rates = rates.filter_map(|rest| rest.split('"').next()?.parse::<f64>().ok());
+    rates.any(|rate| rate > 0.0)
+}
+
+/// How often a command was called, by `info commandstats`.
+fn calls(info: &[String], command: &str) -> Option<u64> {
+    field(info, &format!("cmdstat_{command}:calls="))
+}
+
+/// The number behind this beginning of a line.
+fn field(info: &[String], begin: &str) -> Option<u64> {
+    let rest = info.iter().find_map(|line| line.strip_prefix(begin))?;
+    let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
+    digits.parse().ok()
+}
+
+/// What was on the wire.
+#[derive(Debug, Default)]
+struct Captured {
+    confirms: u64,
+    declines: u64,
+    /// Bytes of RDMA WRITEs to the server and from it.
+    sent: u64,
+    received: u64,
+}
+
+impl Captured {
+    fn judge(&self, connections: u64) -> Result<(), String> {
+        let least = VALUE as u64;
+        match self.declines == 0
+            && self.confirms == connections
+            && self.sent >= least
+            && self.received >= least
+        {
+            true => Ok(()),
+            false => Err(format!("{connections} connections, the capture: {self:?}")),
+        }
+    }
+}
+
+fn captured(capture: &Path) -> Result<Captured, Trouble> {
+    let doing = || failed(capture.display());
+    let gid = |address: Ipv4Addr| Gid(address.to_ipv6_mapped().octets());
+    let mut captured = Captured::default();
+    for item in follow::items(CaptureReader::open(capture).map_err(doing())?) {
+        let item = item.map_err(doing())?;
+        match (&item.content, &item.path) {
+            _ if item.retransmission => {}
+            (Content::Clc(ClcMessage::Confirm(_)), _) => captured.confirms += 1,
+            (Content::Clc(ClcMessage::Decline(_)), _) => captured.declines += 1,
+            (Content::Write(write), Way::Roce(way)) if way.source == gid(CLIENT) => {
+                captured.sent += u64::from(write.length);
+            }
+            (Content::Write(write), Way::Roce(way)) if way.source == gid(SERVER) => {
+                captured.received += u64::from(write.length);
+            }
+            _ => {}
+        }
+    }
+    Ok(captured)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Captured, VALUE, by_statistics, calls, field, has_row, over_smc_r};
+
+    fn lines(text: &str) -> Vec<String> {
+        text.lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn statistics_with_anything_but_smc_r_are_no_proof() {
+        let all = "OK\nsmcx: redis-server (7): 1,051 SMC-R; 5 bytes sent and 5 received over SMC\n\
+                   smcx: redis-cli (8): 1 SMC-R; 5 bytes sent and 5 received over SMC";
+        assert_eq!(by_statistics(&lines(all)), Ok(1_052));
+        for other in [
+            "smcx: redis-server (7): 2 SMC-R, 1 TCP; 1 bytes sent and 1 received over SMC",
+            "smcx: redis-server (7): 2 SMC-D; 1 bytes sent and 1 received over SMC",
+            "smcx: redis-server (7): 1 TCP",
+            "smcx:   1 over TCP: the peer does not use SMC",
+            "smcx: no TCP connection was made or accepted",
+        ] {
+            assert!(by_statistics(&lines(other)).is_err(), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_socket_of_the_kernel_that_fell_back_is_seen() {
+        let record = |state, mode| vec![43, state, mode, 0];
+        let listening = record(10, 0);
+        assert_eq!(over_smc_r(&[listening.clone(), record(1, 0)]), Ok(1));
+        assert!(over_smc_r(&[listening, record(1, 0), record(1, 1)]).is_err());
+    }
+
+    #[test]
+    fn rows_and_counters_are_read() {
+        let csv = lines("\"test\",\"rps\",\"avg\"\n\"SET\",\"812.35\",\"50.1\"\n\"GET\",\"0.00\"");
+        assert!(has_row(&csv, "SET"));
+        assert!(!has_row(&csv, "GET"));
+        let info = lines("total_connections_received:107\r\ncmdstat_set:calls=2201,usec=9\r\n");
+        assert_eq!(calls(&info, "set"), Some(2_201));
+        assert_eq!(calls(&info, "get"), None);
+        assert_eq!(field(&info, "total_connections_received:"), Some(107));
+    }
+
+    #[test]
+    fn each_connection_needs_its_confirm() {
+        let captured = |confirms, declines, sent| Captured {
+            confirms,
+            declines,
+            sent,
+            received: VALUE as u64,
+        };
+        let all = VALUE as u64;
+        assert!(captured(5, 0, all).judge(5).is_ok());
+        assert!(captured(4, 0, all).judge(5).is_err());
+        assert!(captured(5, 1, all).judge(5).is_err());
+        assert!(captured(5, 0, all - 1).judge(5).is_err());
+    }
+}
