@@ -169,6 +169,7 @@ mod owned {
 
     /// How many objects an endpoint may have.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[non_exhaustive]
     pub struct Limits {
         /// Connections.
         pub connections: usize,
@@ -185,6 +186,26 @@ mod owned {
     }
 
     impl Limits {
+        /// Limits in the order of the parameters of [`Fixed`].
+        #[must_use]
+        pub const fn new(
+            connections: usize,
+            handshakes: usize,
+            groups: usize,
+            links: usize,
+            buffers: usize,
+            remote_rmbs: usize,
+        ) -> Self {
+            Self {
+                connections,
+                handshakes,
+                groups,
+                links,
+                buffers,
+                remote_rmbs,
+            }
+        }
+
         /// Limits for `connections` connections, all of which may go to
         /// different peers or to one.
         #[must_use]

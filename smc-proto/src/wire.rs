@@ -20,6 +20,8 @@ pub mod types;
 #[cfg(test)]
 mod testing;
 
+pub use list::UpTo;
+
 /// A message does not fit the bytes it was to be written to. Nothing was
 /// written.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

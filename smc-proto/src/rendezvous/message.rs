@@ -6,6 +6,7 @@ use crate::engine::Engine;
 use crate::link_group::Role;
 use crate::path::LocalPath;
 use crate::version::{SERVES_V2, SmcVersion, Terms};
+use crate::wire::UpTo;
 use crate::wire::clc::{
     AcceptConfirm, AcceptConfirmV2, ClcVersion, FirstContactExtension, GidList, IsmArea,
     IsmGidList, OfferedPath, Proposal, SmcdOffer, Subnets, V2Offer,
@@ -74,7 +75,7 @@ impl Engine<'_> {
             h.offers.contains(Offers::SMCR_V2),
             h.offers.contains(Offers::SMCD_V2),
         );
-        let mut eids = heapless::Vec::new();
+        let mut eids = UpTo::new();
         for eid in config.v2.ueids.as_slice() {
             // Four find room for eight.
             let _ = eids.push(*eid);

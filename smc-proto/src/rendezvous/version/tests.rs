@@ -10,6 +10,7 @@ use crate::id::{DeviceId, LanId};
 use crate::path::{IsmPath, LocalPath, Paths, RoceVersion, Route};
 use crate::rendezvous::{ConnOptions, Proposed};
 use crate::version::{SmcVersion, Technology};
+use crate::wire::UpTo;
 use crate::wire::clc::{
     AcceptConfirm, AcceptConfirmV2, ClcVersion, FirstContactExtension, IsmArea, IsmGidList,
     OfferedPath, Proposal, SmcdOffer, Subnets, V2Offer,
@@ -71,7 +72,7 @@ const fn ism() -> IsmPath {
 fn proposal(v1: OfferedPath, v2: OfferedPath) -> Proposal {
     let mut devices = IsmGidList::new();
     devices.push(ISM).unwrap();
-    let mut eids = heapless::Vec::new();
+    let mut eids = UpTo::new();
     eids.push(eid("OTHER")).unwrap();
     eids.push(eid("COMMON")).unwrap();
     let smcd = SmcdOffer {
@@ -190,7 +191,7 @@ fn each_reason_of_the_server_has_its_code() {
     let own = config(&["COMMON"]);
     let stranger = config(&["STRANGER"]);
     let no_eids = |mut p: Proposal| {
-        p.v2_offer.as_mut().unwrap().eids.clear();
+        p.v2_offer.as_mut().unwrap().eids = UpTo::new();
         p
     };
     let limits = |connections, links| {

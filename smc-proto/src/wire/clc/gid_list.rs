@@ -6,7 +6,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::ClcParseError;
 use super::parts::{Parts, put};
-use crate::wire::list::List;
+use crate::wire::list::{List, UpTo};
 use crate::wire::types::Gid;
 
 /// Most GIDs a Confirm lists.
@@ -71,11 +71,11 @@ impl GidList {
         if usize::from(count) > MAX_GIDS {
             return Err(ClcParseError::TooManyGids { count });
         }
-        let gids: heapless::Vec<Gid, MAX_GIDS> = parts.list(count, Gid)?;
+        let gids: UpTo<Gid, MAX_GIDS> = parts.list(count, Gid)?;
         let mut list = Self::new();
-        for gid in gids {
+        for gid in &gids {
             // There is room for eight.
-            let _ = list.push(gid);
+            let _ = list.push(*gid);
         }
         Ok(list)
     }

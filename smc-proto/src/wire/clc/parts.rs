@@ -3,6 +3,7 @@
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::{ClcHeader, ClcKind, ClcParseError};
+use crate::wire::UpTo;
 
 /// The parts of a message that are still to be read, and the Length they add
 /// up to so far.
@@ -50,7 +51,7 @@ impl<'a> Parts<'a> {
         &mut self,
         count: u8,
         entry: impl Fn(R) -> T,
-    ) -> Result<heapless::Vec<T, N>, ClcParseError> {
+    ) -> Result<UpTo<T, N>, ClcParseError> {
         let count = usize::from(count).min(N);
         let octets = self.take(count.saturating_mul(size_of::<R>()) as u16)?;
         crate::wire::list::entries(octets, count, entry).ok_or_else(|| self.disagree())

@@ -5,6 +5,7 @@ use std::format;
 use std::vec::Vec;
 
 use super::*;
+use crate::wire::UpTo;
 use crate::wire::testing::hex;
 use crate::wire::types::*;
 
@@ -425,7 +426,7 @@ fn an_address_is_in_a_network_if_all_its_bits_are() {
     let of_ipv4 = |network: [u8; 4], prefix_length| Subnets {
         network: network.into(),
         prefix_length,
-        ipv6: heapless::Vec::new(),
+        ipv6: UpTo::new(),
     };
     let local = core::net::IpAddr::from([10, 1, 2, 3]);
     for (network, length, expected) in [

@@ -8,7 +8,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use super::entries::{self, RTokenPair, RawPair};
 use super::header::{RawHeader, direction};
 use super::{LLC_LENGTH, kind};
-use crate::wire::list::List;
+use crate::wire::list::{List, UpTo};
 use crate::wire::types::LinkNumber;
 
 /// Contents of an ADD LINK CONTINUATION.
@@ -21,7 +21,7 @@ pub struct AddLinkContinuation {
     /// RMBs the sender still has to announce, those in this message included.
     pub remaining: u8,
     /// The RMBs in this message: two, or as many as remain if that is fewer.
-    pub pairs: heapless::Vec<RTokenPair, 2>,
+    pub pairs: UpTo<RTokenPair, 2>,
 }
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy)]

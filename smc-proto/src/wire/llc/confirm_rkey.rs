@@ -9,7 +9,7 @@ use super::entries::{self, LinkRToken, RawLinkRToken};
 use super::header::{RawHeader, direction};
 use super::{LLC_LENGTH, LlcParseError, MAX_OTHER_LINKS, MAX_OTHER_LINKS_V2, kind};
 use crate::version::SmcVersion;
-use crate::wire::list::List;
+use crate::wire::list::{List, UpTo};
 use crate::wire::types::{RKey, RToken};
 
 bitflags::bitflags! {
@@ -51,7 +51,7 @@ pub struct ConfirmRkey {
     /// that find no room in `others` follow in CONTINUATIONs (AMB-02).
     pub other_links: u8,
     /// The RMB on other links: two, or as many as there are if that is fewer.
-    pub others: heapless::Vec<LinkRToken, 2>,
+    pub others: UpTo<LinkRToken, 2>,
 }
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy)]

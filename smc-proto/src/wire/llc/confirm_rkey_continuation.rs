@@ -11,7 +11,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use super::entries::{self, LinkRToken, MAX_OTHER_LINKS, RawLinkRToken};
 use super::header::{RawHeader, direction};
 use super::{LLC_LENGTH, LlcParseError, RkeyFlags, kind};
-use crate::wire::list::List;
+use crate::wire::list::{List, UpTo};
 
 /// Contents of a CONFIRM RKEY CONTINUATION.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -24,7 +24,7 @@ pub struct ConfirmRkeyContinuation {
     /// [`MAX_OTHER_LINKS`].
     pub remaining: u8,
     /// The RMB on other links: three, or as many as remain if that is fewer.
-    pub others: heapless::Vec<LinkRToken, 3>,
+    pub others: UpTo<LinkRToken, 3>,
 }
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy)]

@@ -6,7 +6,7 @@ use zerocopy::network_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::LlcParseError;
-use crate::wire::list;
+use crate::wire::list::{self, UpTo};
 use crate::wire::types::{Gid, LinkNumber, RKey, RToken};
 
 /// Most links an RMB is announced for beside the one that carries the
@@ -132,13 +132,13 @@ impl Entry for RKey {
 
 /// The entries at the start of `octets`: as many as are still to be announced, but no
 /// more than fit one message.
-pub(super) fn parse<E: Entry, const N: usize>(octets: &[u8], left: u8) -> heapless::Vec<E, N> {
+pub(super) fn parse<E: Entry, const N: usize>(octets: &[u8], left: u8) -> UpTo<E, N> {
     // The area has room for N entries, so that this cannot fail.
     list::entries(octets, usize::from(left), E::from_raw).unwrap_or_default()
 }
 
 /// The octets of the entries, zero where there are none.
-pub(super) fn emit<E: Entry, const N: usize>(entries: &heapless::Vec<E, N>) -> [E::Raw; N] {
+pub(super) fn emit<E: Entry, const N: usize>(entries: &UpTo<E, N>) -> [E::Raw; N] {
     let mut raw = [E::default().to_raw(); N];
     for (raw, entry) in raw.iter_mut().zip(entries) {
         *raw = entry.to_raw();

@@ -7,6 +7,7 @@ use proptest::collection::vec as many;
 use proptest::prelude::*;
 
 use super::*;
+use crate::wire::UpTo;
 use crate::wire::testing::hex;
 use crate::wire::types::*;
 
@@ -333,7 +334,7 @@ fn unused_entries_and_reserved_octets_are_ignored_and_not_kept() {
 fn lists<T: core::fmt::Debug, S: Strategy<Value = T>, const N: usize>(
     entry: S,
     count: core::ops::RangeInclusive<usize>,
-) -> impl Strategy<Value = heapless::Vec<T, N>> {
+) -> impl Strategy<Value = UpTo<T, N>> {
     many(entry, count).prop_map(|list| list.into_iter().collect())
 }
 

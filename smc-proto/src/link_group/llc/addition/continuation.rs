@@ -1,7 +1,7 @@
 //! ADD LINK CONTINUATION: the RTokens of all RMBs on the new link, two per
 //! message, from both sides alternately.
 
-use heapless::Vec;
+use crate::wire::UpTo;
 
 use super::{AddingStage, Addition};
 use crate::command::BufferKind;
@@ -81,7 +81,7 @@ impl Groups<'_> {
         let (position, number) = self.link(addition.link).map(|l| (l.position, l.number))?;
         let list = self.groups.at(group)?.buffers;
         let remaining = addition.left;
-        let mut pairs = Vec::new();
+        let mut pairs = UpTo::new();
         while addition.left > 0 && !pairs.is_full() {
             let index = addition.next_rmb;
             if index.is_none() {

@@ -4,6 +4,7 @@ use super::super::super::{Agreement, Link, LinkSet};
 use super::super::Flow;
 use crate::id::{BufferIdx, GroupIdx, Idx, LinkIdx};
 use crate::link_group::Groups;
+use crate::wire::UpTo;
 use crate::wire::llc::{ConfirmRkey, ConfirmRkeyContinuation, LinkRToken, LlcMessage, RkeyFlags};
 use crate::wire::types::RToken;
 
@@ -54,8 +55,8 @@ impl Groups<'_> {
         group: GroupIdx,
         buffer: BufferIdx,
         left: &mut LinkSet,
-    ) -> heapless::Vec<LinkRToken, N> {
-        let mut entries = heapless::Vec::new();
+    ) -> UpTo<LinkRToken, N> {
+        let mut entries = UpTo::new();
         let Some(b) = self.buffers.at(buffer) else {
             return entries;
         };

@@ -3,7 +3,7 @@
 use core::{fmt, slice};
 
 use super::MAX_ENTRIES;
-use crate::wire::list::List;
+use crate::wire::list::{List, UpTo};
 use crate::wire::types::{Chid, IsmGid};
 
 /// One entry as sent.
@@ -18,16 +18,16 @@ pub struct IsmGidEntry {
 /// Up to eight entries. Read as sent, also if they make no sense;
 /// [`iter`](Self::iter) lists the devices.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
-pub struct IsmGidList(heapless::Vec<IsmGidEntry, MAX_ENTRIES>);
+pub struct IsmGidList(UpTo<IsmGidEntry, MAX_ENTRIES>);
 
 impl IsmGidList {
     /// No devices.
     #[must_use]
     pub const fn new() -> Self {
-        Self(heapless::Vec::new())
+        Self(UpTo::new())
     }
 
-    pub(super) const fn from_entries(entries: heapless::Vec<IsmGidEntry, MAX_ENTRIES>) -> Self {
+    pub(super) const fn from_entries(entries: UpTo<IsmGidEntry, MAX_ENTRIES>) -> Self {
         Self(entries)
     }
 

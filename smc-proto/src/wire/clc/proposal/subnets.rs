@@ -6,10 +6,12 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::{ClcParseError, MAX_ENTRIES, Parts, put};
+use crate::wire::UpTo;
 use crate::wire::address::{Ipv4, Ipv6};
 
 /// The IP networks of a client.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub struct Subnets {
     /// The four octets RFC 7609 calls mask and describes as subnet number;
     /// Linux puts the network address (AMB-09). Unspecified on IPv6.
@@ -17,16 +19,12 @@ pub struct Subnets {
     /// Significant bits of the IPv4 mask, as sent; 0 on IPv6.
     pub prefix_length: u8,
     /// IPv6 prefixes; none on IPv4.
-    pub ipv6: heapless::Vec<Ipv6Prefix, MAX_ENTRIES>,
+    pub ipv6: UpTo<Ipv6Prefix, MAX_ENTRIES>,
 }
 
 impl Default for Subnets {
     fn default() -> Self {
-        Self {
-            network: Ipv4Addr::UNSPECIFIED,
-            prefix_length: 0,
-            ipv6: heapless::Vec::new(),
-        }
+        Self::ipv4(Ipv4Addr::UNSPECIFIED, 0)
     }
 }
 
@@ -59,6 +57,25 @@ struct RawPrefix {
 const _: () = assert!(size_of::<RawPrefix>() == 17);
 
 impl Subnets {
+    /// One IPv4 network, with this many bits in its mask.
+    #[must_use]
+    pub const fn ipv4(network: Ipv4Addr, prefix_length: u8) -> Self {
+        Self {
+            network,
+            prefix_length,
+            ipv6: UpTo::new(),
+        }
+    }
+
+    /// IPv6 networks, of which the first [`MAX_ENTRIES`] fit into a Proposal.
+    #[must_use]
+    pub fn ipv6(prefixes: impl IntoIterator<Item = Ipv6Prefix>) -> Self {
+        Self {
+            ipv6: prefixes.into_iter().collect(),
+            ..Self::default()
+        }
+    }
+
     /// Whether an address of this host is in one of the client's networks: the LAN
     /// check of RFC 7609 3.5.1.2, whose outcome is [`LocalPath::subnet_match`].
     ///

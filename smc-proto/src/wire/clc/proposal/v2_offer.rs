@@ -6,6 +6,7 @@ use zerocopy::network_endian::U16;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::{ClcParseError, MAX_ENTRIES, OfferedPath, Parts, SmcdOffer, put};
+use crate::wire::UpTo;
 use crate::wire::types::{Eid, FeatureMask, Gid, Release};
 
 /// What a Proposal offers in version 2.
@@ -22,7 +23,7 @@ pub struct V2Offer {
     /// GID of the client for SMC-Rv2; zero without one (V2-028).
     pub gid: Gid,
     /// EIDs of the client by preference. Linux sends at most four.
-    pub eids: heapless::Vec<Eid, MAX_ENTRIES>,
+    pub eids: UpTo<Eid, MAX_ENTRIES>,
     /// Most connections in a link group, from release 1 on; 16 to 255.
     pub max_connections: u8,
     /// Most links in a link group, from release 1 on.
@@ -40,7 +41,7 @@ impl Default for V2Offer {
             path: OfferedPath::SmcR,
             release: Release::V2_0,
             gid: Gid::default(),
-            eids: heapless::Vec::new(),
+            eids: UpTo::new(),
             max_connections: 0,
             max_links: 0,
             features: FeatureMask::empty(),
