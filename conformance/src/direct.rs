@@ -10,11 +10,11 @@ use smc_proto::config::Config;
 use smc_proto::endpoint::{BufferSpans, ClcProgress, ConnOptions, Endpoint};
 use smc_proto::event::Event;
 use smc_proto::id::{BufferId, ConnId, DeviceId, LinkId, WrId};
-use smc_proto::path::{LocalPath, RoceVersion, Route};
+use smc_proto::path::LocalPath;
 use smc_proto::storage::{Limits, Owned};
 use smc_proto::time::Instant;
 use smc_proto::wire::clc::Subnets;
-use smc_proto::wire::types::{Gid, Mac, Mtu, PeerId, Psn, Qpn, RKey, RToken};
+use smc_proto::wire::types::{Gid, Mac, PeerId, Psn, Qpn, RKey, RToken};
 
 /// The only RNIC of a host.
 pub const DEVICE: DeviceId = DeviceId(0);
@@ -69,24 +69,15 @@ impl Host {
         gid[12..].copy_from_slice(&[10, 0, high, low]);
         let mut config = Config::new(PeerId::new(number, mac));
         configure(&mut config);
+        let mut path = LocalPath::new(DEVICE, 1, Gid(gid), mac);
+        path.subnet_match = true;
         Self {
             endpoint: Endpoint::new(
                 config,
                 u64::from(number),
                 Owned::new(Limits::for_connections(connections)),
             ),
-            path: LocalPath {
-                device: DEVICE,
-                port: 1,
-                gid_index: 0,
-                gid: Gid(gid),
-                mac,
-                mtu: Mtu::M1024,
-                lan: smc_proto::id::LanId(0),
-                subnet_match: true,
-                roce: RoceVersion::V1,
-                route: Route::Direct,
-            },
+            path,
             buffers: Vec::new(),
             bare: false,
             joined: Vec::new(),

@@ -10,13 +10,13 @@ use smc_proto::completion::RdmaCompletion;
 use smc_proto::config::Config;
 use smc_proto::endpoint::{ClcError, ClcProgress, ConnOptions, Endpoint};
 use smc_proto::event::Event;
-use smc_proto::id::{ConnId, DeviceId, LanId, LinkId};
-use smc_proto::path::{LocalPath, RoceVersion, Route};
+use smc_proto::id::{ConnId, DeviceId, LinkId};
+use smc_proto::path::{LocalPath, RoceVersion};
 use smc_proto::storage::{Limits, Owned};
 use smc_proto::time::{Duration, Instant};
 use smc_proto::wire::cdc::{CDC_TYPE, Cdc};
 use smc_proto::wire::clc::{ClcMessage, MAX_LENGTH, Subnets};
-use smc_proto::wire::types::{Gid, Mac, Mtu, PeerId, Qpn, RKey, RToken};
+use smc_proto::wire::types::{Gid, Mac, PeerId, Qpn, RKey, RToken};
 
 use crate::unbacked;
 use crate::versions::eid;
@@ -78,17 +78,11 @@ impl Rig {
         let mut config = Config::new(PeerId::new(1, mac(1, 0)));
         config.v2.ueids.push(eid("COMMON")).expect("the first");
         change(&mut config);
-        let paths = (0..rnics).map(|rnic| LocalPath {
-            device: DeviceId(rnic),
-            port: 1,
-            gid_index: 0,
-            gid: gid(1, rnic),
-            mac: mac(1, rnic),
-            mtu: Mtu::M1024,
-            lan: LanId(0),
-            subnet_match: true,
-            roce: RoceVersion::V2,
-            route: Route::Direct,
+        let paths = (0..rnics).map(|rnic| {
+            let mut path = LocalPath::new(DeviceId(rnic), 1, gid(1, rnic), mac(1, rnic));
+            path.subnet_match = true;
+            path.roce = RoceVersion::V2;
+            path
         });
         Self {
             endpoint: Endpoint::new(config, 0x5eed, Owned::new(Limits::for_connections(8))),

@@ -45,14 +45,14 @@ use smc_proto::config::{Config, MAX_DEVICES};
 use smc_proto::endpoint::{ClcError, ClcProgress, ConnOptions, Endpoint, Next, TcpEvent, Usage};
 use smc_proto::event::Event;
 use smc_proto::id::{ConnId, DeviceId, GroupId, LinkId};
-use smc_proto::path::{LocalPath, PathEvent, RoceVersion, Route};
+use smc_proto::path::{LocalPath, PathEvent};
 use smc_proto::storage::Limits;
 use smc_proto::time::{Duration, Instant};
 use smc_proto::version::SmcVersion;
 use smc_proto::wire::cdc::Cdc;
 use smc_proto::wire::clc::{AcceptConfirm, ClcMessage, MAX_LENGTH, Subnets};
 use smc_proto::wire::llc::LlcMessage;
-use smc_proto::wire::types::{DiagnosisCode, Gid, Mac, Mtu, PeerId};
+use smc_proto::wire::types::{DiagnosisCode, Gid, Mac, PeerId};
 use smc_transport_sim::sim::{Tables, tables_of_test};
 pub use waiting::Waiting;
 
@@ -103,14 +103,7 @@ pub struct Script {
 }
 
 /// How much an endpoint of a script can hold.
-pub const LIMITS: Limits = Limits {
-    connections: 300,
-    handshakes: 300,
-    groups: 16,
-    links: 32,
-    buffers: 620,
-    remote_rmbs: 620,
-};
+pub const LIMITS: Limits = Limits::new(300, 300, 16, 32, 620, 620);
 
 impl Script {
     /// An endpoint with default settings whose peer is a server.
@@ -556,16 +549,12 @@ impl Script {
 /// A port of the endpoint's RNIC.
 #[must_use]
 pub fn path(port: u8) -> LocalPath {
-    LocalPath {
-        device: DEVICE,
+    let mut path = LocalPath::new(
+        DEVICE,
         port,
-        gid_index: 0,
-        gid: Gid([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, port]),
-        mac: Mac([2, 0, 0, 0, 0, port]),
-        mtu: Mtu::M1024,
-        lan: smc_proto::id::LanId(0),
-        subnet_match: true,
-        roce: RoceVersion::V1,
-        route: Route::Direct,
-    }
+        Gid([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, port]),
+        Mac([2, 0, 0, 0, 0, port]),
+    );
+    path.subnet_match = true;
+    path
 }

@@ -308,7 +308,7 @@ pub fn group_hosts(world: &mut MeetingWorld) -> [Option<PeerHost>; 2] {
 
 fn of_groups<T>(
     world: &mut MeetingWorld,
-    ask: impl Fn(&mut Endpoint<Tables>, GroupId) -> T,
+    ask: impl Fn(&Endpoint<Tables>, GroupId) -> T,
 ) -> [T; 2] {
     world.hosts.map(|host| {
         let groups = world.sim.groups(host).to_vec();

@@ -18,11 +18,11 @@ use smc_proto::connection::Shutdown;
 use smc_proto::endpoint::{ClcProgress, ConnOptions, Endpoint, TcpEvent};
 use smc_proto::event::Event;
 use smc_proto::id::{ConnId, LinkId};
-use smc_proto::path::{LocalPath, RoceVersion, Route};
+use smc_proto::path::LocalPath;
 use smc_proto::storage::{Limits, Owned};
 use smc_proto::time::{Duration, Instant};
 use smc_proto::wire::clc::{MAX_LENGTH, Subnets};
-use smc_proto::wire::types::{Gid, Mac, Mtu, PeerId, Qpn, RKey, RToken};
+use smc_proto::wire::types::{Gid, Mac, PeerId, Qpn, RKey, RToken};
 
 /// Counts what the current thread allocates.
 struct Counting;
@@ -175,18 +175,9 @@ impl Bare {
         let paths = [1, 2].map(|number| {
             let mut gid = [0; 16];
             gid[15] = number;
-            LocalPath {
-                device: DEVICE,
-                port: 1,
-                gid_index: 0,
-                gid: Gid(gid),
-                mac: Mac([2, 0, 0, 0, 0, number]),
-                mtu: Mtu::M1024,
-                lan: smc_proto::id::LanId(0),
-                subnet_match: true,
-                roce: RoceVersion::V1,
-                route: Route::Direct,
-            }
+            let mut path = LocalPath::new(DEVICE, 1, Gid(gid), Mac([2, 0, 0, 0, 0, number]));
+            path.subnet_match = true;
+            path
         });
         Self {
             ends: paths.map(|path| {

@@ -180,6 +180,7 @@ pub enum RdmaCommand {
 /// Equivalent to [`RdmaCommand::Write`] for each of `writes` and [`RdmaCommand::Send`],
 /// for adapters that post several work requests in one go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct DataTransmit {
     /// The link that carries it.
     pub link: LinkId,
@@ -237,6 +238,7 @@ impl DataTransmit {
 
 /// One RDMA WRITE of a [`DataTransmit`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct DataWrite {
     /// What to write, one or two pieces of the send buffer in this order; an
     /// unused piece has length 0.
@@ -246,13 +248,20 @@ pub struct DataWrite {
 }
 
 impl DataWrite {
-    pub(crate) const NONE: Self = Self {
-        source: [Segment {
+    pub(crate) const NONE: Self = Self::new(
+        [Segment {
             offset: 0,
             length: 0,
         }; 2],
-        address: 0,
-    };
+        0,
+    );
+
+    /// A WRITE of these pieces to this address.
+    #[inline]
+    #[must_use]
+    pub const fn new(source: [Segment; 2], address: u64) -> Self {
+        Self { source, address }
+    }
 
     /// Bytes to write.
     #[inline]
@@ -273,6 +282,7 @@ impl DataWrite {
 
 /// The other end of a queue pair.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub struct QpAddress {
     /// Its number.
     pub qpn: Qpn,
@@ -282,6 +292,14 @@ pub struct QpAddress {
     pub gid: Gid,
     /// MAC of its port.
     pub mac: Mac,
+}
+
+impl QpAddress {
+    /// A queue pair at a port with this GID and MAC.
+    #[must_use]
+    pub const fn new(qpn: Qpn, psn: Psn, gid: Gid, mac: Mac) -> Self {
+        Self { qpn, psn, gid, mac }
+    }
 }
 
 /// A piece of a buffer.
@@ -295,6 +313,7 @@ pub struct Segment {
 
 /// Pieces of a buffer in the embedder's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct BufferSpans {
     /// The buffer.
     pub buffer: BufferId,
@@ -306,14 +325,21 @@ pub struct BufferSpans {
 }
 
 impl BufferSpans {
+    /// Pieces of a buffer without eye catcher.
+    #[inline(always)]
+    #[must_use]
+    pub const fn new(buffer: BufferId, segments: [Segment; 2]) -> Self {
+        Self {
+            buffer,
+            segments,
+            eye_catcher_at: None,
+        }
+    }
+
     /// Free space of a send buffer.
     #[inline(always)]
     pub(crate) fn of_send_buffer(buffer: BufferId, space: Spans) -> Self {
-        Self {
-            buffer,
-            segments: segments(space, 0),
-            eye_catcher_at: None,
-        }
+        Self::new(buffer, segments(space, 0))
     }
 
     /// Bytes in both pieces.

@@ -89,6 +89,7 @@ use crate::wire::types::AlertToken;
 
 /// Parameters of a connection that the rendezvous decided.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct ConnectionParams {
     /// The peer's token, sent in every CDC message (CDC-004).
     pub alert_token_peer: AlertToken,
@@ -103,6 +104,27 @@ pub struct ConnectionParams {
     /// Read urgent bytes in their place in the stream. Otherwise reading stops
     /// before an urgent byte until [`Connection::take_urgent`].
     pub urgent_inline: bool,
+}
+
+impl ConnectionParams {
+    /// A connection with these rings and `send_buffer` bytes of send buffer, which coalesces small
+    /// writes and leaves urgent bytes in their place.
+    #[must_use]
+    pub const fn new(
+        alert_token_peer: AlertToken,
+        receive: Ring,
+        peer: Ring,
+        send_buffer: u32,
+    ) -> Self {
+        Self {
+            alert_token_peer,
+            receive,
+            peer,
+            send_buffer,
+            nodelay: false,
+            urgent_inline: true,
+        }
+    }
 }
 
 /// Which direction an application shuts down.

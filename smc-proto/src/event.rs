@@ -94,12 +94,24 @@ pub enum Event {
 
 /// Why a connection is plain TCP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct FallbackReason {
     /// The code that this side sent, or would have, in its Decline; when the peer
     /// declined, [`DiagnosisCode::PEER_DECLINED`].
     pub code: DiagnosisCode,
     /// The code in the peer's Decline.
     pub peer_diagnosis: Option<DiagnosisCode>,
+}
+
+impl FallbackReason {
+    /// This side's own code; the peer has sent none.
+    #[must_use]
+    pub const fn new(code: DiagnosisCode) -> Self {
+        Self {
+            code,
+            peer_diagnosis: None,
+        }
+    }
 }
 
 impl fmt::Display for FallbackReason {

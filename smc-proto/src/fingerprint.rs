@@ -12,16 +12,11 @@ use core::hash::{Hash, Hasher};
 
 use crate::connection_record::{ContactStep, Phase};
 use crate::ports::Ports;
-use crate::storage::Tables;
+use crate::storage::Views;
 use crate::time::Instant;
 
 /// Feeds what decides an endpoint's future behaviour into a hasher.
-pub(crate) fn endpoint<H: Hasher>(
-    tables: &Tables<'_>,
-    ports: &Ports,
-    now: Instant,
-    hasher: &mut H,
-) {
+pub(crate) fn endpoint<H: Hasher>(tables: &Views<'_>, ports: &Ports, now: Instant, hasher: &mut H) {
     ports.hash(hasher);
     for (index, record) in tables.connections.iter() {
         index.hash(hasher);

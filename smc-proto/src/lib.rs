@@ -1,10 +1,6 @@
 //! SMC-R (RFC 7609) and SMC-D as a sans-IO engine: data in, data out.
 //!
-//! SMC lets a TCP connection carry its data by writes into the peer's
-//! memory: by RDMA between hosts (SMC-R), by an ISM device within a machine (SMC-D).
-//! The peers agree on it over the TCP connection itself, and stay
-//! on TCP if one of them cannot. This crate holds every decision of that
-//! protocol and no I/O: no sockets, no verbs, no clock, no allocator.
+#![doc = include_str!("../README.md")]
 //!
 //! # The loop
 //!
@@ -102,74 +98,6 @@
 //!         engine.handle_ism(now, answer);
 //!     }
 //! }
-//! ```
-//!
-//! # Example
-//!
-//! A client offers SMC-R; the server has no RNIC in the client's subnet, so both
-//! end up with plain TCP, and know why.
-//!
-//! ```
-//! use smc_proto::command::TcpCommand;
-//! use smc_proto::config::Config;
-//! use smc_proto::endpoint::{ClcProgress, ConnOptions, Endpoint, Next};
-//! use smc_proto::event::Event;
-//! use smc_proto::id::{DeviceId, LanId};
-//! use smc_proto::path::{LocalPath, RoceVersion, Route};
-//! use smc_proto::storage::Fixed;
-//! use smc_proto::time::Instant;
-//! use smc_proto::wire::clc::Subnets;
-//! use smc_proto::wire::types::{DiagnosisCode, Gid, Mac, Mtu, PeerId};
-//!
-//! // Room for 4 connections, all in rendezvous at once, 2 link groups, 4 links,
-//! // 8 buffers, 8 RMBs of peers: no allocator anywhere.
-//! type Tables = Fixed<4, 4, 2, 4, 8, 8>;
-//!
-//! let mac = Mac([2, 0, 0, 0, 0, 1]);
-//! let port = LocalPath {
-//!     device: DeviceId(0),
-//!     port: 1,
-//!     gid_index: 0,
-//!     gid: Gid([0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xfe, 0, 0, 1]),
-//!     mac,
-//!     mtu: Mtu::M1024,
-//!     lan: LanId(0),
-//!     subnet_match: false,
-//!     roce: RoceVersion::V1,
-//!     route: Route::Direct,
-//! };
-//! let mut client =
-//!     Endpoint::new(Config::new(PeerId::new(1, mac)), 0x5eed, Tables::new());
-//! let mut server =
-//!     Endpoint::new(Config::new(PeerId::new(2, Mac([2; 6]))), 0xfeed, Tables::new());
-//!
-//! // A TCP connection whose SYN and SYN-ACK carried the SMC option.
-//! let now = Instant::from_nanos(1);
-//! let options = ConnOptions::new(Subnets::default());
-//! let a = client.connect(now, options.clone(), &[port])?;
-//! let b = server.listen(now, options)?;
-//!
-//! // The client's Proposal crosses the TCP connection.
-//! let mut bytes = [0; smc_proto::wire::clc::MAX_LENGTH];
-//! let (_, length) = client.poll_clc(now, &mut bytes)?.expect("a Proposal");
-//! assert_eq!(
-//!     server.handle_clc(now, b, &bytes[..length])?,
-//!     ClcProgress::Consumed { len: length, next: Next::Clc },
-//! );
-//! assert_eq!(server.poll_event(), Some(Event::Proposed { conn: b }));
-//!
-//! // None of the server's ports matches: Decline, and both fall back.
-//! server.accept(now, b, &[port])?;
-//! let (_, length) = server.poll_clc(now, &mut bytes)?.expect("a Decline");
-//! let _ = client.handle_clc(now, a, &bytes[..length])?;
-//! assert_eq!(client.poll_tcp(), Some((a, TcpCommand::HandOver { watch_for_decline: false })));
-//! match client.poll_event() {
-//!     Some(Event::FellBack { why, .. }) => {
-//!         assert_eq!(why.peer_diagnosis, Some(DiagnosisCode::PREFIX_MISMATCH));
-//!     }
-//!     other => panic!("{other:?}"),
-//! }
-//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! # What it promises

@@ -9,6 +9,7 @@ use crate::wire::types::{Gid, IsmGid, Mac, Mtu};
 /// Everything through which a connection's peer may be reached, each kind with the
 /// preferred one first. A slice of [`LocalPath`]s alone is one as well.
 #[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
 pub struct Paths<'a> {
     /// RNIC ports.
     pub rnics: &'a [LocalPath],
@@ -26,7 +27,13 @@ impl<'a, T: AsRef<[LocalPath]> + ?Sized> From<&'a T> for Paths<'a> {
     }
 }
 
-impl Paths<'_> {
+impl<'a> Paths<'a> {
+    /// RNIC ports and ISM devices, each with the preferred one first.
+    #[must_use]
+    pub const fn new(rnics: &'a [LocalPath], ism: &'a [IsmPath]) -> Self {
+        Self { rnics, ism }
+    }
+
     /// What of it this build can use: no ISM devices without the feature `smc-d`.
     pub(crate) const fn served(self) -> Self {
         Self {
@@ -74,6 +81,7 @@ pub enum Route {
 /// A port of an RNIC through which a connection's peer may be reached, with one of
 /// its GIDs: a port that serves both versions is two paths.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[non_exhaustive]
 pub struct LocalPath {
     /// The RNIC.
     pub device: DeviceId,
@@ -102,6 +110,24 @@ pub struct LocalPath {
 }
 
 impl LocalPath {
+    /// A port with its first GID, of RoCEv1, and an MTU of 1,024 bytes, in LAN 0 and without a
+    /// gateway to the peer, of whose subnets nothing is known: set the fields that differ.
+    #[must_use]
+    pub const fn new(device: DeviceId, port: u8, gid: Gid, mac: Mac) -> Self {
+        Self {
+            device,
+            port,
+            gid_index: 0,
+            gid,
+            mac,
+            mtu: Mtu::M1024,
+            lan: LanId(0),
+            subnet_match: false,
+            roce: RoceVersion::V1,
+            route: Route::Direct,
+        }
+    }
+
     /// Whether the endpoint has room for this device.
     pub(crate) const fn is_usable(&self) -> bool {
         (self.device.0 as usize) < MAX_DEVICES
@@ -128,6 +154,7 @@ fn is_ipv4(gid: &Gid) -> bool {
 
 /// An ISM device through which a connection's peer may be reached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[non_exhaustive]
 pub struct IsmPath {
     /// The device; RNICs and ISM devices are numbered together.
     pub device: DeviceId,

@@ -66,6 +66,7 @@ pub(crate) use without_ism::SmcdEnds;
 
 /// What the embedder knows of a TCP connection, and wants for it.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct ConnOptions {
     /// Whether both SYN and SYN-ACK carried the SMC option; if not, the
     /// connection is plain TCP at once (TCPOPT-008).

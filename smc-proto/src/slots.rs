@@ -218,7 +218,7 @@ impl<'a, T> Pool<'a, T> {
     /// The object in a slot known to be in use.
     #[inline]
     pub(crate) fn at(&self, index: Idx<T>) -> Option<&T> {
-        self.slots.get(index.get() as usize)?.value.as_ref()
+        self.view().at(index)
     }
 
     /// The object in a slot known to be in use.
@@ -255,26 +255,19 @@ impl<'a, T> Pool<'a, T> {
     /// The handle's object, if it still exists.
     #[inline]
     pub(crate) fn live(&self, index: Idx<T>, generation: u32) -> Option<&T> {
-        let slot = self.slots.get(index.get() as usize)?;
-        slot.value
-            .as_ref()
-            .filter(|_| slot.generation == generation)
+        self.view().live(index, generation)
     }
 
     /// Whether the handle's object still exists.
     #[inline]
     pub(crate) fn is_live(&self, index: Idx<T>, generation: u32) -> bool {
-        self.slots
-            .get(index.get() as usize)
-            .is_some_and(|slot| slot.generation == generation && slot.value.is_some())
+        self.view().live(index, generation).is_some()
     }
 
     /// Generation of a slot.
     #[inline]
     pub(crate) fn generation(&self, index: Idx<T>) -> u32 {
-        self.slots
-            .get(index.get() as usize)
-            .map_or(0, |slot| slot.generation)
+        self.view().generation(index)
     }
 
     /// Sets or clears the one deadline of a slot in use. O(log n), O(1) if unchanged.
@@ -285,7 +278,7 @@ impl<'a, T> Pool<'a, T> {
 
     /// The deadline of a slot.
     pub(crate) fn deadline(&self, index: Idx<T>) -> Option<Instant> {
-        timer::of(self.slots, index.get())
+        self.view().deadline(index)
     }
 
     /// Whether any slot has a deadline.
@@ -311,11 +304,71 @@ impl<'a, T> Pool<'a, T> {
         (deadline <= now).then_some(owner)
     }
 
+    /// The table, to be looked at.
+    #[inline(always)]
+    pub(crate) fn view(&self) -> View<'_, T> {
+        View {
+            head: self.head,
+            slots: self.slots,
+        }
+    }
+}
+
+/// A table for the duration of a query: its bookkeeping and its slots.
+#[derive(Debug)]
+pub struct View<'a, T> {
+    head: &'a PoolHead,
+    slots: &'a [Slot<T>],
+}
+
+impl<'a, T> View<'a, T> {
+    /// Joins the two parts of a table, which are those of its [`Pool`].
+    #[inline]
+    #[must_use]
+    pub const fn new(head: &'a PoolHead, slots: &'a [Slot<T>]) -> Self {
+        Self { head, slots }
+    }
+
+    /// Slots in use.
+    pub(crate) const fn used(&self) -> u32 {
+        self.head.used
+    }
+
+    /// The object in a slot known to be in use.
+    #[inline(always)]
+    pub(crate) fn at(&self, index: Idx<T>) -> Option<&'a T> {
+        self.slots.get(index.get() as usize)?.value.as_ref()
+    }
+
+    /// The handle's object, if it still exists.
+    #[inline(always)]
+    pub(crate) fn live(&self, index: Idx<T>, generation: u32) -> Option<&'a T> {
+        let slot = self.slots.get(index.get() as usize)?;
+        slot.value
+            .as_ref()
+            .filter(|_| slot.generation == generation)
+    }
+
+    /// Generation of a slot.
+    #[inline(always)]
+    pub(crate) fn generation(&self, index: Idx<T>) -> u32 {
+        self.slots
+            .get(index.get() as usize)
+            .map_or(0, |slot| slot.generation)
+    }
+
+    /// The deadline of a slot.
+    pub(crate) fn deadline(&self, index: Idx<T>) -> Option<Instant> {
+        timer::of(self.slots, index.get())
+    }
+
     /// All objects, in slot order; for statistics and fingerprints, not for the data path.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Idx<T>, &T)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Idx<T>, &'a T)> + use<'a, T> {
         // Not `0..`: that could overflow, as far as the compiler knows.
-        self.indices()
-            .zip(self.slots.iter())
+        let existing = u32::try_from(self.slots.len()).unwrap_or(NONE);
+        (0..existing)
+            .map(Idx::new)
+            .zip(self.slots)
             .filter_map(|(i, slot)| Some((i, slot.value.as_ref()?)))
     }
 }

@@ -5,7 +5,7 @@ pub use crate::link_group::{Buffer, Link, LinkGroup, RemoteRmb};
 pub use crate::rendezvous::Handshake;
 #[cfg(feature = "rations")]
 pub use crate::slots::Ration;
-pub use crate::slots::{Pool, PoolHead, Slot};
+pub use crate::slots::{Pool, PoolHead, Slot, View};
 #[cfg(feature = "trace")]
 use crate::trace::Observer;
 use crate::trace::Tap;
@@ -16,6 +16,9 @@ use crate::trace::Tap;
 pub trait Storage {
     /// The tables, for the duration of one call.
     fn tables(&mut self) -> Tables<'_>;
+
+    /// The same tables, for a query.
+    fn views(&self) -> Views<'_>;
 
     /// The tables, and who observes what is done with them during the call.
     #[cfg(feature = "trace")]
@@ -55,6 +58,23 @@ pub struct Tables<'a> {
     pub buffers: Pool<'a, Buffer>,
     /// RMBs of the peers.
     pub remote_rmbs: Pool<'a, RemoteRmb>,
+}
+
+/// All tables of an endpoint, for a query.
+#[derive(Debug)]
+pub struct Views<'a> {
+    /// Connections.
+    pub connections: View<'a, ConnectionRecord>,
+    /// Connections in rendezvous.
+    pub handshakes: View<'a, Handshake>,
+    /// Link groups.
+    pub groups: View<'a, LinkGroup>,
+    /// Links.
+    pub links: View<'a, Link>,
+    /// RMBs and send buffers.
+    pub buffers: View<'a, Buffer>,
+    /// RMBs of the peers.
+    pub remote_rmbs: View<'a, RemoteRmb>,
 }
 
 /// Tables inside the value: for statics and stacks without an allocator.
@@ -121,6 +141,19 @@ impl<const C: usize, const H: usize, const G: usize, const L: usize, const B: us
             remote_rmbs: Pool::new(remote_rmbs, &mut self.remote_rmbs),
         }
     }
+
+    #[inline]
+    fn views(&self) -> Views<'_> {
+        let [connections, handshakes, groups, links, buffers, remote_rmbs] = &self.heads;
+        Views {
+            connections: View::new(connections, &self.connections),
+            handshakes: View::new(handshakes, &self.handshakes),
+            groups: View::new(groups, &self.groups),
+            links: View::new(links, &self.links),
+            buffers: View::new(buffers, &self.buffers),
+            remote_rmbs: View::new(remote_rmbs, &self.remote_rmbs),
+        }
+    }
 }
 
 #[cfg(all(feature = "alloc", feature = "rations"))]
@@ -136,6 +169,7 @@ mod owned {
 
     /// How many objects an endpoint may have.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[non_exhaustive]
     pub struct Limits {
         /// Connections.
         pub connections: usize,
@@ -152,6 +186,26 @@ mod owned {
     }
 
     impl Limits {
+        /// Limits in the order of the parameters of [`Fixed`].
+        #[must_use]
+        pub const fn new(
+            connections: usize,
+            handshakes: usize,
+            groups: usize,
+            links: usize,
+            buffers: usize,
+            remote_rmbs: usize,
+        ) -> Self {
+            Self {
+                connections,
+                handshakes,
+                groups,
+                links,
+                buffers,
+                remote_rmbs,
+            }
+        }
+
         /// Limits for `connections` connections, all of which may go to
         /// different peers or to one.
         #[must_use]
@@ -312,6 +366,19 @@ mod owned {
                 links: self.links.pool(links),
                 buffers: self.buffers.pool(buffers),
                 remote_rmbs: self.remote_rmbs.pool(remote_rmbs),
+            }
+        }
+
+        #[inline]
+        fn views(&self) -> Views<'_> {
+            let [connections, handshakes, groups, links, buffers, remote_rmbs] = &self.heads;
+            Views {
+                connections: View::new(connections, &self.connections.slots),
+                handshakes: View::new(handshakes, &self.handshakes.slots),
+                groups: View::new(groups, &self.groups.slots),
+                links: View::new(links, &self.links.slots),
+                buffers: View::new(buffers, &self.buffers.slots),
+                remote_rmbs: View::new(remote_rmbs, &self.remote_rmbs.slots),
             }
         }
     }

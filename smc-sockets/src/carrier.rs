@@ -73,10 +73,7 @@ impl Carrier {
 impl WhyTcp {
     /// Reason of a cause that this side found before the negotiation.
     pub(crate) const fn here(cause: Cause) -> Self {
-        let reason = FallbackReason {
-            code: cause.code(),
-            peer_diagnosis: None,
-        };
+        let reason = FallbackReason::new(cause.code());
         Self { reason, cause }
     }
 

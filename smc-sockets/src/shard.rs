@@ -192,10 +192,7 @@ impl Shard {
         opening: Opening,
     ) -> Arc<Socket> {
         let code = cause.code();
-        let why = FallbackReason {
-            code,
-            peer_diagnosis: None,
-        };
+        let why = FallbackReason::new(code);
         let carrier = Carrier::fallen_back(why, Some(cause));
         let socket = Socket::new(tcp, Some(carrier), self.spin);
         if let Some(message) = opening::decline(self.peer_id, code) {

@@ -331,18 +331,19 @@ impl Candidate<'_> {
         lans: &mut Lans,
         (subnet_match, route): (bool, Route),
     ) -> LocalPath {
-        LocalPath {
-            device: self.device,
-            port: self.port.port,
-            gid_index: self.entry.index,
-            gid: self.entry.gid,
-            mac: self.interface.mac,
-            mtu: self.port.mtu,
-            lan: lans.number(self.attachment(facts), facts.network.vlan(self.interface)),
-            subnet_match,
-            roce: self.roce,
-            route,
-        }
+        let mut path = LocalPath::new(
+            self.device,
+            self.port.port,
+            self.entry.gid,
+            self.interface.mac,
+        );
+        path.gid_index = self.entry.index;
+        path.mtu = self.port.mtu;
+        path.lan = lans.number(self.attachment(facts), facts.network.vlan(self.interface));
+        path.subnet_match = subnet_match;
+        path.roce = self.roce;
+        path.route = route;
+        path
     }
 
     /// Without a PNET ID, ports are taken to reach each other if their interfaces are in

@@ -145,12 +145,7 @@ impl<A: Adapters> Ends<A> {
         for side in 0..2 {
             let link = self.at[side].of.link;
             let (_, gid, mac) = self.adapters.address(1 - side);
-            let peer = QpAddress {
-                qpn: self.at[1 - side].qpn,
-                psn: psn(1 - side),
-                gid,
-                mac,
-            };
+            let peer = QpAddress::new(self.at[1 - side].qpn, psn(1 - side), gid, mac);
             let connect = RdmaCommand::ConnectQp {
                 link,
                 peer,
@@ -272,11 +267,7 @@ impl<A: Adapters> Ends<A> {
     /// Fills a host's send buffer with bytes by which their places are known.
     pub(crate) fn fill(&mut self, side: Side) -> Vec<u8> {
         let bytes: Vec<u8> = (0..LENGTH).map(|at| (at % 251) as u8 + 1).collect();
-        let spans = BufferSpans {
-            buffer: self.at[side].of.send,
-            segments: one(0, LENGTH),
-            eye_catcher_at: None,
-        };
+        let spans = BufferSpans::new(self.at[side].of.send, one(0, LENGTH));
         self.adapters.fill(side, &spans, &bytes);
         bytes
     }
@@ -295,11 +286,8 @@ impl<A: Adapters> Ends<A> {
         eye_catcher_at: Option<u32>,
     ) -> Option<Vec<u8>> {
         let of = self.at[side].of;
-        let spans = BufferSpans {
-            buffer: of.rmb,
-            segments: one(offset, length),
-            eye_catcher_at,
-        };
+        let mut spans = BufferSpans::new(of.rmb, one(offset, length));
+        spans.eye_catcher_at = eye_catcher_at;
         self.adapters.take(side, of.conn, &spans)
     }
 

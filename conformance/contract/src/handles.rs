@@ -3,12 +3,12 @@
 use smc_proto::command::{BufferKind, RdmaCommand};
 use smc_proto::config::{Config, Offers};
 use smc_proto::endpoint::{ConnOptions, Endpoint};
-use smc_proto::id::{BufferId, ConnId, LanId, LinkId};
-use smc_proto::path::{LocalPath, RoceVersion, Route};
+use smc_proto::id::{BufferId, ConnId, LinkId};
+use smc_proto::path::{LocalPath, RoceVersion};
 use smc_proto::storage::{Limits, Owned};
 use smc_proto::time::Instant;
 use smc_proto::wire::clc::{MAX_LENGTH, Subnets};
-use smc_proto::wire::types::{Eid, Gid, Mac, Mtu, PeerId};
+use smc_proto::wire::types::{Eid, Gid, Mac, PeerId};
 
 use crate::DEVICE;
 
@@ -31,18 +31,9 @@ fn engine(number: u8) -> (Endpoint<Owned>, [LocalPath; 1]) {
     config.v2.ueids.push(eid).expect("room for one");
     let mut gid = [0; 16];
     (gid[10], gid[11], gid[12], gid[15]) = (0xff, 0xff, 10, number);
-    let path = LocalPath {
-        device: DEVICE,
-        port: 1,
-        gid_index: 0,
-        gid: Gid(gid),
-        mac,
-        mtu: Mtu::M1024,
-        lan: LanId(0),
-        subnet_match: true,
-        roce: RoceVersion::V2,
-        route: Route::Direct,
-    };
+    let mut path = LocalPath::new(DEVICE, 1, Gid(gid), mac);
+    path.subnet_match = true;
+    path.roce = RoceVersion::V2;
     let storage = Owned::new(Limits::for_connections(1));
     (Endpoint::new(config, number.into(), storage), [path])
 }

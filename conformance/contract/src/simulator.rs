@@ -106,6 +106,7 @@ impl Adapters for Simulated {
             buffer,
             segments,
             eye_catcher_at,
+            ..
         } = *spans;
         self.fabric
             .read_rmb(host, conn, buffer, segments, eye_catcher_at, &mut bytes)

@@ -314,12 +314,12 @@ impl<R: Rnic, S: Sockets> Wire for Live<R, S> {
         let (qpn, psn, mtu) =
             far_end(kind, message).ok_or("the engine has announced no queue pair")?;
         let [_, _, mac @ ..] = (mac as u64).to_be_bytes();
-        let peer = QpAddress {
-            qpn: Qpn::new(qpn),
-            psn: Psn::new(psn),
-            gid: Gid(gid.to_be_bytes()),
-            mac: Mac(mac),
-        };
+        let peer = QpAddress::new(
+            Qpn::new(qpn),
+            Psn::new(psn),
+            Gid(gid.to_be_bytes()),
+            Mac(mac),
+        );
         let connect = Connect {
             peer,
             mtu: Mtu::from_code(mtu.min(3)),

@@ -34,14 +34,15 @@ fn params(input: &mut Input) -> ConnectionParams {
     let Some(ring) = ring else {
         crate::system::exit(crate::EMPTY_CHOICE);
     };
-    ConnectionParams {
-        alert_token_peer: AlertToken::any(input),
-        receive: ring,
-        peer: ring,
-        send_buffer: input.below(1 << 16).saturating_add(1),
-        nodelay: input.bit(),
-        urgent_inline: input.bit(),
-    }
+    let mut params = ConnectionParams::new(
+        AlertToken::any(input),
+        ring,
+        ring,
+        input.below(1 << 16).saturating_add(1),
+    );
+    params.nodelay = input.bit();
+    params.urgent_inline = input.bit();
+    params
 }
 
 /// Calls every method many times.
@@ -50,14 +51,12 @@ pub fn all(input: &mut Input, sink: &mut Sink) -> Result<(), Failure> {
     for _ in 0..24 {
         let (a, b) = (params(input), params(input));
         sink.value(&a, &b);
-        let mut both = [
-            a,
-            ConnectionParams {
-                receive: a.peer,
-                peer: a.receive,
-                ..b
-            },
-        ]
+        let mut both = [a, {
+            let mut params = b;
+            params.receive = a.peer;
+            params.peer = a.receive;
+            params
+        }]
         .map(|p| Side {
             connection: Connection::new(&p, &cfg),
             sent: [const { None }; IN_FLIGHT],

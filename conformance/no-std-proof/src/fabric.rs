@@ -8,7 +8,7 @@ use smc_proto::config::Config;
 use smc_proto::endpoint::{ClcProgress, ConnOptions, Endpoint};
 use smc_proto::event::Event;
 use smc_proto::id::{ConnId, DeviceId};
-use smc_proto::path::{LocalPath, PathEvent, RoceVersion};
+use smc_proto::path::{PathEvent, RoceVersion};
 use smc_proto::storage::Fixed;
 use smc_proto::time::Instant;
 use smc_proto::wire::clc::{MAX_LENGTH, Subnets};
@@ -86,11 +86,9 @@ impl Pair {
     pub fn add_spares(&mut self) {
         let now = self.now;
         for (host, number) in self.hosts.iter_mut().zip([3u8, 4]) {
-            let up = PathEvent::PortUp(LocalPath {
-                roce: host.path.roce,
-                ..path(number, SPARE)
-            });
-            host.endpoint.handle_path(now, up);
+            let mut spare = path(number, SPARE);
+            spare.roce = host.path.roce;
+            host.endpoint.handle_path(now, PathEvent::PortUp(spare));
         }
     }
 

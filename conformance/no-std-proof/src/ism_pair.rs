@@ -116,11 +116,10 @@ impl End {
     }
 
     fn path(&self) -> IsmPath {
-        IsmPath {
-            reaches: Some(gid(3_u8.saturating_sub(self.number))),
-            attaches: self.maps,
-            ..IsmPath::new(DEVICE, gid(self.number))
-        }
+        let mut path = IsmPath::new(DEVICE, gid(self.number));
+        path.reaches = Some(gid(3_u8.saturating_sub(self.number)));
+        path.attaches = self.maps;
+        path
     }
 
     fn piece(&mut self, index: usize, at: Segment) -> Option<&mut [u8]> {
@@ -165,10 +164,7 @@ impl IsmPair {
         let options = || ConnOptions::new(Subnets::default());
         let [client, server] = &mut self.ends;
         let ism = [client.path()];
-        let paths = Paths {
-            rnics: &[],
-            ism: &ism,
-        };
+        let paths = Paths::new(&[], &ism);
         client.conn = client.endpoint.connect(now, options(), paths).ok();
         server.conn = server.endpoint.listen(now, options()).ok();
         for end in &mut self.ends {
@@ -385,10 +381,7 @@ impl IsmPair {
             match event {
                 Event::Proposed { conn } => {
                     let ism = [end.path()];
-                    let paths = Paths {
-                        rnics: &[],
-                        ism: &ism,
-                    };
+                    let paths = Paths::new(&[], &ism);
                     end.endpoint.accept(now, conn, paths).ok()?;
                 }
                 Event::Established { .. } => end.established = true,

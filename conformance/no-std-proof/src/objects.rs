@@ -1,7 +1,9 @@
 //! The types at the seams: commands, completions, events, settings, handles.
 
 use smc_proto::adapter::Rnic;
-use smc_proto::command::{BufferKind, DataTransmit, QpAddress, RdmaCommand, Segment, TcpCommand};
+use smc_proto::command::{
+    BufferKind, DataTransmit, DataWrite, QpAddress, RdmaCommand, Segment, TcpCommand,
+};
 use smc_proto::completion::{LinkFailure, RdmaCompletion};
 use smc_proto::config::{
     Config, ConnectionConfig, Offers, OnSilence, ProposalVersion, Timeouts, UrgentFlags, UserEids,
@@ -130,18 +132,15 @@ fn command(input: &mut Input, sink: &mut Sink, handles: Handles) -> RdmaCommand 
         length: input.u32(),
     };
     sink.value(&segment, &Segment::default());
-    let peer = QpAddress {
-        qpn: Qpn::any(input),
-        psn: Psn::any(input),
-        gid: Gid::any(input),
-        mac: Mac::any(input),
-    };
+    let peer = QpAddress::new(
+        Qpn::any(input),
+        Psn::any(input),
+        Gid::any(input),
+        Mac::any(input),
+    );
     sink.value(&peer, &peer);
-    let spans = BufferSpans {
-        buffer,
-        segments: [segment; 2],
-        eye_catcher_at: input.bit().then_some(4),
-    };
+    let mut spans = BufferSpans::new(buffer, [segment; 2]);
+    spans.eye_catcher_at = input.bit().then_some(4);
     sink.value(&spans, &spans);
     keep((spans.len(), spans.is_empty()));
     let commands = [
@@ -201,7 +200,8 @@ fn command(input: &mut Input, sink: &mut Sink, handles: Handles) -> RdmaCommand 
     ];
     let command = input.one_of(&commands);
     sink.value(&command, &command);
-    let turn = DataTransmit::EMPTY;
+    let mut turn = DataTransmit::EMPTY;
+    turn.writes = [DataWrite::new([Segment::default(); 2], input.u64()); 2];
     sink.value(&turn, &turn);
     let [write, _] = turn.writes;
     sink.value(&write, &write);
@@ -286,10 +286,8 @@ fn event(input: &mut Input, sink: &mut Sink, handles: Handles) {
     let Handles {
         conn, group, link, ..
     } = handles;
-    let why = FallbackReason {
-        code: DiagnosisCode::any(input),
-        peer_diagnosis: input.bit().then(|| DiagnosisCode::any(input)),
-    };
+    let mut why = FallbackReason::new(DiagnosisCode::any(input));
+    why.peer_diagnosis = input.bit().then(|| DiagnosisCode::any(input));
     sink.value(&why, &why);
     sink.display(&why);
     let reason = input.one_of(&[
@@ -384,18 +382,16 @@ fn settings(input: &mut Input, sink: &mut Sink) {
 }
 
 fn path(input: &mut Input, sink: &mut Sink) {
-    let path = LocalPath {
-        device: DeviceId(input.octet()),
-        port: input.octet(),
-        gid_index: input.u16(),
-        gid: Gid::any(input),
-        mac: Mac::any(input),
-        mtu: Mtu::any(input),
-        lan: LanId(input.u16()),
-        subnet_match: input.bit(),
-        roce: RoceVersion::V1,
-        route: Route::Direct,
-    };
+    let mut path = LocalPath::new(
+        DeviceId(input.octet()),
+        input.octet(),
+        Gid::any(input),
+        Mac::any(input),
+    );
+    path.gid_index = input.u16();
+    path.mtu = Mtu::any(input);
+    path.lan = LanId(input.u16());
+    path.subnet_match = input.bit();
     sink.hashed(&path, &path);
     sink.hashed(&path.roce, &RoceVersion::V2);
     sink.hashed(&path.route, &Route::Gateway);
@@ -419,15 +415,11 @@ fn path(input: &mut Input, sink: &mut Sink) {
     sink.hashed(&taken, &taken);
     let terms = Terms::of(technology, version);
     sink.hashed(&terms, &terms);
-    let ism = IsmPath {
-        device: path.device,
-        gid: IsmGid::any(input),
-        pnet_match: input.bit(),
-        reaches_v1: input.bit(),
-        v2: input.bit(),
-        reaches: None,
-        attaches: input.bit(),
-    };
+    let mut ism = IsmPath::new(path.device, IsmGid::any(input));
+    ism.pnet_match = input.bit();
+    ism.reaches_v1 = input.bit();
+    ism.v2 = input.bit();
+    ism.attaches = input.bit();
     sink.hashed(&ism, &ism);
     let nothing = Paths::default();
     #[allow(clippy::clone_on_copy)]
@@ -448,6 +440,7 @@ fn storage(input: &mut Input, sink: &mut Sink) {
     let mut tables = stored(Tables::default());
     sink.debug(&tables);
     sink.debug(&tables.tables());
+    sink.debug(&tables.views());
     let copy = tables.clone();
     sink.debug(&copy);
     let mut head = PoolHead::EMPTY;

@@ -173,11 +173,10 @@ fn life(pair: &mut Pair, input: &mut Input, sink: &mut Sink) -> Result<(), Failu
     let first = pair.open()?;
     established(pair, first, true)?;
     transfer(pair, input, first, MEBIBYTE)?;
-    let second = pair.open_with(ConnOptions {
-        nodelay: true,
-        receive_buffer: Some(BufferSize::K16),
-        ..ConnOptions::new(Subnets::any(input))
-    })?;
+    let mut options = ConnOptions::new(Subnets::any(input));
+    options.nodelay = true;
+    options.receive_buffer = Some(BufferSize::K16);
+    let second = pair.open_with(options)?;
     established(pair, second, false)?;
     transfer(pair, input, second, MEBIBYTE)?;
 
@@ -250,10 +249,9 @@ fn life(pair: &mut Pair, input: &mut Input, sink: &mut Sink) -> Result<(), Failu
 }
 
 fn urgent(pair: &mut Pair, input: &mut Input) -> Result<(), Failure> {
-    let both = pair.open_with(ConnOptions {
-        urgent_inline: false,
-        ..ConnOptions::new(Subnets::default())
-    })?;
+    let mut options = ConnOptions::new(Subnets::default());
+    options.urgent_inline = false;
+    let both = pair.open_with(options)?;
     established(pair, both, false)?;
     let (now, key) = (pair.now, input.u64());
     let n = pair
@@ -350,10 +348,8 @@ fn declines(pair: &mut Pair, input: &mut Input) -> Result<(), Failure> {
     ensure(handed, Failure::TcpOtherwise)?;
 
     pair.restart(input.u64(), |_| {});
-    let options = ConnOptions {
-        option_negotiated: false,
-        ..ConnOptions::new(Subnets::any(input))
-    };
+    let mut options = ConnOptions::new(Subnets::any(input));
+    options.option_negotiated = false;
     let both = pair.open_with(options)?;
     ensure(
         pair.hosts[0].known(both.0).fell_back.is_some(),

@@ -83,14 +83,16 @@ any! {
     IsmArea: |i| IsmArea { gid: i.u64(), chid: Chid::any(i) };
     Ipv6Prefix: |i| Ipv6Prefix { address: Ipv6Addr::from(i.octets::<16>()), length: i.octet() };
     Subnets: |i| {
-        let mut subnets = Subnets {
-            network: Ipv4Addr::from(i.octets::<4>()),
-            prefix_length: i.octet(),
-            ..Subnets::default()
-        };
+        let mut subnets = Subnets::ipv4(Ipv4Addr::from(i.octets::<4>()), i.octet());
         for _ in 0..i.below(10) {
             // The ninth and tenth find no room.
             let _ = subnets.ipv6.push(Ipv6Prefix::any(i));
+        }
+        if let Some(first) = subnets.ipv6.first_mut() {
+            *first = Ipv6Prefix::any(i);
+        }
+        if subnets.ipv6.is_full() {
+            return Subnets::ipv6([Ipv6Prefix::any(i); 9]);
         }
         subnets
     };

@@ -13,12 +13,12 @@ use smc_proto::completion::{LinkFailure, RdmaCompletion};
 use smc_proto::config::Config;
 use smc_proto::connection::Shutdown;
 use smc_proto::endpoint::{ConnOptions, Endpoint, TcpEvent};
-use smc_proto::id::{ConnId, DeviceId, LanId, LinkId, WrId};
-use smc_proto::path::{LocalPath, PathEvent, Paths, RoceVersion, Route};
+use smc_proto::id::{ConnId, DeviceId, LinkId, WrId};
+use smc_proto::path::{LocalPath, PathEvent, Paths};
 use smc_proto::storage::Fixed;
 use smc_proto::time::Instant;
 use smc_proto::wire::clc::{MAX_LENGTH, Subnets};
-use smc_proto::wire::types::{Gid, Mac, Mtu, PeerId};
+use smc_proto::wire::types::{Gid, Mac, PeerId};
 
 /// One connection, its rendezvous, its link group with both links, the buffers of either side.
 type Tables = Fixed<1, 1, 1, 2, 2, 2>;
@@ -36,28 +36,19 @@ fn now() -> Instant {
 }
 
 fn port() -> LocalPath {
-    black_box(LocalPath {
-        device: DeviceId(0),
-        port: 1,
-        gid_index: 0,
-        gid: Gid([0; 16]),
-        mac: MAC,
-        mtu: Mtu::M1024,
-        lan: LanId(0),
-        subnet_match: true,
-        roce: RoceVersion::V1,
-        route: Route::Direct,
-    })
+    let mut path = LocalPath::new(DeviceId(0), 1, Gid([0; 16]), MAC);
+    path.subnet_match = true;
+    black_box(path)
 }
 
 fn open(stack: &mut Stack) -> Option<ConnId> {
     let options = ConnOptions::new(Subnets::default());
     let ports = [port()];
-    let paths = Paths {
-        #[cfg(feature = "smc-d")]
-        ism: &[smcd::path()],
-        ..Paths::from(&ports)
-    };
+    #[cfg(feature = "smc-d")]
+    let ism = [smcd::path()];
+    #[cfg(not(feature = "smc-d"))]
+    let ism = [];
+    let paths = Paths::new(&ports, &ism);
     if black_box(true) {
         stack.connect(now(), options, paths).ok()
     } else {

@@ -44,14 +44,8 @@ impl World {
     #[must_use]
     pub fn new(bounds: Bounds) -> Self {
         let ring = Ring::new(0, 256).expect("a ring");
-        let params = ConnectionParams {
-            alert_token_peer: AlertToken(7),
-            receive: ring,
-            peer: ring,
-            send_buffer: 256,
-            nodelay: true,
-            urgent_inline: true,
-        };
+        let mut params = ConnectionParams::new(AlertToken(7), ring, ring, 256);
+        params.nodelay = true;
         let side = Side {
             connection: Connection::new(&params, &CONFIG),
             application: Application::Open,

@@ -11,10 +11,10 @@ use smc_proto::config::Config;
 use smc_proto::endpoint::{ConnOptions, Endpoint, TcpEvent};
 use smc_proto::event::{CloseReason, FallbackReason};
 use smc_proto::id::{ConnId, DeviceId, GroupId, LinkId, WrId};
-use smc_proto::path::{LocalPath, RoceVersion, Route};
+use smc_proto::path::LocalPath;
 use smc_proto::storage::{Limits, Owned};
 use smc_proto::time::{Duration, Instant};
-use smc_proto::wire::types::{AlertToken, BufferSize, Gid, Mac, Mtu, PeerId};
+use smc_proto::wire::types::{AlertToken, BufferSize, Gid, Mac, PeerId};
 
 use super::contract::Contract;
 use super::trace;
@@ -22,14 +22,7 @@ use super::trace;
 /// The only RNIC.
 pub(super) const DEVICE: DeviceId = DeviceId(0);
 /// Tables small enough to run full.
-pub(super) const LIMITS: Limits = Limits {
-    connections: 5,
-    handshakes: 3,
-    groups: 3,
-    links: 5,
-    buffers: 9,
-    remote_rmbs: 6,
-};
+pub(super) const LIMITS: Limits = Limits::new(5, 3, 3, 5, 9, 6);
 /// Most steps of one input with these tables, whatever the peer sends.
 const MAX_STEPS: u32 = 400;
 
@@ -81,18 +74,9 @@ fn path(number: u8) -> LocalPath {
     let mut gid = [0; 16];
     gid[10..12].fill(0xff);
     gid[12..].copy_from_slice(&[10, 0, 0, number]);
-    LocalPath {
-        device: DEVICE,
-        port: 1,
-        gid_index: 0,
-        gid: Gid(gid),
-        mac: Mac([2, 0, 0, 0, 0, number]),
-        mtu: Mtu::M1024,
-        lan: smc_proto::id::LanId(0),
-        subnet_match: true,
-        roce: RoceVersion::V1,
-        route: Route::Direct,
-    }
+    let mut path = LocalPath::new(DEVICE, 1, Gid(gid), Mac([2, 0, 0, 0, 0, number]));
+    path.subnet_match = true;
+    path
 }
 
 impl Side {

@@ -20,15 +20,10 @@ impl World {
     /// Opens the TCP connection under test, on which both sides may speak SMC.
     pub(super) fn open(&mut self, side: usize) {
         let (rnics, ism) = (self.rnics(side), self.ism(side));
-        let paths = Paths {
-            rnics: &rnics,
-            ism: &ism,
-        };
+        let paths = Paths::new(&rnics, &ism);
         let option = self.scenario.option;
-        let options = ConnOptions {
-            option_negotiated: option,
-            ..ConnOptions::new(Subnets::default())
-        };
+        let mut options = ConnOptions::new(Subnets::default());
+        options.option_negotiated = option;
         let host = &mut self.hosts[side];
         let opened = match side {
             0 => host.endpoint.connect(host.now, options, paths),
@@ -134,10 +129,7 @@ impl World {
 
     fn on_proposed(&mut self, side: usize, conn: ConnId) {
         let (rnics, ism) = (self.rnics(side), self.ism(side));
-        let paths = Paths {
-            rnics: &rnics,
-            ism: &ism,
-        };
+        let paths = Paths::new(&rnics, &ism);
         let host = &mut self.hosts[side];
         // The rendezvous may be over by now.
         let _ = match self.scenario.is_declined_by_policy() {

@@ -3,11 +3,11 @@
 use std::fmt;
 
 use smc_proto::config::{Config, Offers};
-use smc_proto::id::{DeviceId, LanId};
-use smc_proto::path::{IsmPath, LocalPath, RoceVersion, Route};
+use smc_proto::id::DeviceId;
+use smc_proto::path::{IsmPath, LocalPath, RoceVersion};
 use smc_proto::storage::Limits;
 use smc_proto::version::SmcVersion;
-use smc_proto::wire::types::{BufferSize, Chid, Gid, IsmGid, Mac, Mtu, PeerId};
+use smc_proto::wire::types::{BufferSize, Chid, Gid, IsmGid, Mac, PeerId};
 
 use crate::versions::eid;
 
@@ -133,14 +133,7 @@ impl Scenario {
 
     pub(super) fn limits(&self, side: u8) -> Limits {
         let connections = usize::from(self.subsequent) + 1;
-        let mut limits = Limits {
-            connections,
-            handshakes: 1,
-            groups: 2,
-            links: 3,
-            buffers: 2 * connections + 1,
-            remote_rmbs: connections + 1,
-        };
+        let mut limits = Limits::new(connections, 1, 2, 3, 2 * connections + 1, connections + 1);
         let before = usize::from(self.subsequent);
         match self.condition {
             Some(Condition::NoConnection(s)) if s == side => limits.connections = before,
@@ -162,21 +155,18 @@ impl Scenario {
         let Transport::SmcR(version) = self.transport else {
             return Vec::new();
         };
-        let path = LocalPath {
-            device: DEVICE,
-            port: 1,
-            gid_index: 0,
-            gid: Gid([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, side]),
-            mac: mac(side),
-            mtu: Mtu::M1024,
-            lan: LanId(0),
-            subnet_match: true,
-            roce: match version {
-                SmcVersion::V1 => RoceVersion::V1,
-                SmcVersion::V2 => RoceVersion::V2,
-            },
-            route: Route::Direct,
+        let mut path = LocalPath::new(
+            DEVICE,
+            1,
+            Gid([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, side]),
+            mac(side),
+        );
+        path.subnet_match = true;
+        path.roce = match version {
+            SmcVersion::V1 => RoceVersion::V1,
+            SmcVersion::V2 => RoceVersion::V2,
         };
+
         match self.is(Condition::NoDevice(side)) {
             true => Vec::new(),
             false => vec![path],
@@ -188,13 +178,11 @@ impl Scenario {
             return Vec::new();
         };
         let v1 = version == SmcVersion::V1;
-        let path = IsmPath {
-            pnet_match: v1,
-            reaches_v1: v1,
-            v2: !v1,
-            reaches: (!v1).then(|| self.gid(1 - side)),
-            ..IsmPath::new(DEVICE, self.gid(side))
-        };
+        let mut path = IsmPath::new(DEVICE, self.gid(side));
+        path.pnet_match = v1;
+        path.reaches_v1 = v1;
+        path.v2 = !v1;
+        path.reaches = (!v1).then(|| self.gid(1 - side));
         match self.is(Condition::NoDevice(side)) {
             true => Vec::new(),
             false => vec![path],

@@ -100,14 +100,14 @@ impl World {
         let ring = |usable| Ring::new(0, usable).expect("a ring");
         let mut config = ConnectionConfig::DEFAULT;
         config.urgent_flags = case.flags;
-        let params = ConnectionParams {
-            alert_token_peer: AlertToken(7),
-            receive: ring(engine_ring),
-            peer: ring(kernel_ring),
-            send_buffer: engine_buffer,
-            nodelay: random.chance(500_000),
-            urgent_inline: random.chance(500_000),
-        };
+        let mut params = ConnectionParams::new(
+            AlertToken(7),
+            ring(engine_ring),
+            ring(kernel_ring),
+            engine_buffer,
+        );
+        params.nodelay = random.chance(500_000);
+        params.urgent_inline = random.chance(500_000);
         let engine = Connection::new(&params, &config);
         let engine_app = EngineApp::new(random.below(200), params.urgent_inline);
         let inline = case.reader == Reader::Inline;

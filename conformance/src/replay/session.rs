@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use smc_proto::config::{Config, Offers};
 use smc_proto::endpoint::TcpEvent;
 use smc_proto::event::Event;
-use smc_proto::id::{ConnId, DeviceId, GroupId, LanId};
-use smc_proto::path::{LocalPath, RoceVersion, Route};
+use smc_proto::id::{ConnId, DeviceId, GroupId};
+use smc_proto::path::{LocalPath, RoceVersion};
 use smc_proto::time::{Duration, Instant};
 use smc_proto::version::SmcVersion;
 use smc_proto::wire::types::{LinkNumber, Mac, Mtu, PeerId, PeerOs, RKey};
@@ -285,17 +285,12 @@ fn ports(script: &Script, end: End, mtu: Mtu, roce: RoceVersion) -> Vec<LocalPat
     ports
         .iter()
         .enumerate()
-        .map(|(index, (gid, mac))| LocalPath {
-            device: DeviceId(index as u8),
-            port: 1,
-            gid_index: 0,
-            gid: *gid,
-            mac: *mac,
-            mtu,
-            lan: LanId(0),
-            subnet_match: index == 0,
-            roce,
-            route: Route::Direct,
+        .map(|(index, (gid, mac))| {
+            let mut path = LocalPath::new(DeviceId(index as u8), 1, *gid, *mac);
+            path.mtu = mtu;
+            path.subnet_match = index == 0;
+            path.roce = roce;
+            path
         })
         .collect()
 }

@@ -19,11 +19,10 @@ use super::{Script, path};
 /// scripts with one link use.
 #[must_use]
 pub fn rnic(number: u8) -> LocalPath {
-    LocalPath {
-        device: DeviceId(number - 1),
-        port: 1,
-        ..path(number)
-    }
+    let mut path = path(number);
+    path.device = DeviceId(number - 1);
+    path.port = 1;
+    path
 }
 
 /// Messages over one link.

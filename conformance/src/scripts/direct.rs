@@ -342,10 +342,7 @@ impl Direct {
     }
 
     fn answer(&mut self, conn: ConnId) {
-        let paths = Paths {
-            rnics: &self.paths,
-            ism: &self.ism_paths,
-        };
+        let paths = Paths::new(&self.paths, &self.ism_paths);
         if self.endpoint.accept(self.now, conn, paths).is_err() {
             self.fail("a Proposal was reported that does not wait");
         }

@@ -143,14 +143,13 @@ impl Hand {
 
     fn path(&self) -> IsmPath {
         let v1 = self.mode.version == SmcVersion::V1;
-        IsmPath {
-            pnet_match: v1,
-            reaches_v1: v1,
-            v2: !v1,
-            reaches: (!v1).then_some(self.mode.device(2)),
-            attaches: self.mode.maps,
-            ..IsmPath::new(DEVICE, self.mode.device(1))
-        }
+        let mut path = IsmPath::new(DEVICE, self.mode.device(1));
+        path.pnet_match = v1;
+        path.reaches_v1 = v1;
+        path.v2 = !v1;
+        path.reaches = (!v1).then_some(self.mode.device(2));
+        path.attaches = self.mode.maps;
+        path
     }
 
     /// Opens a connection as client; its Proposal is kept.
@@ -158,10 +157,7 @@ impl Hand {
     pub fn connect(&mut self) -> ConnId {
         let ism = [self.path()];
         let options = ConnOptions::new(Subnets::default());
-        let paths = Paths {
-            rnics: &[],
-            ism: &ism,
-        };
+        let paths = Paths::new(&[], &ism);
         let opened = self.endpoint.connect(self.now, options, paths);
         let conn = opened.expect("a free slot");
         self.conns.push(conn);

@@ -5,11 +5,11 @@ use std::collections::VecDeque;
 use smc_proto::config::Config;
 use smc_proto::endpoint::Endpoint;
 use smc_proto::event::Event;
-use smc_proto::id::{BufferId, ConnId, DeviceId, LanId, LinkId, WrId};
-use smc_proto::path::{LocalPath, PathEvent, RoceVersion, Route};
+use smc_proto::id::{BufferId, ConnId, DeviceId, LinkId, WrId};
+use smc_proto::path::{LocalPath, PathEvent};
 use smc_proto::storage::{Limits, Owned};
 use smc_proto::time::Instant;
-use smc_proto::wire::types::{BufferSize, Gid, Mac, Mtu, PeerId, RKey};
+use smc_proto::wire::types::{BufferSize, Gid, Mac, PeerId, RKey};
 
 use super::{App, Shape};
 use smc_proto::command::{Segment, TcpCommand};
@@ -104,28 +104,19 @@ impl Host {
                 gid[10] = 0xff;
                 gid[11] = 0xff;
                 gid[12..].copy_from_slice(&[10, 0, number, port]);
-                LocalPath {
-                    device: DeviceId(port),
-                    port: 1,
-                    gid_index: 0,
-                    gid: Gid(gid),
-                    mac: mac(port),
-                    mtu: Mtu::M1024,
-                    lan: LanId(0),
-                    subnet_match: true,
-                    roce: RoceVersion::V1,
-                    route: Route::Direct,
-                }
+                let mut path = LocalPath::new(DeviceId(port), 1, Gid(gid), mac(port));
+                path.subnet_match = true;
+                path
             })
             .collect();
-        let limits = Limits {
-            connections: shape.connections + 1,
-            handshakes: shape.connections.min(8) + 1,
-            groups: 2,
-            links: 6,
-            buffers: 2 * shape.connections + 4,
-            remote_rmbs: shape.connections + 2,
-        };
+        let limits = Limits::new(
+            shape.connections + 1,
+            shape.connections.min(8) + 1,
+            2,
+            6,
+            2 * shape.connections + 4,
+            shape.connections + 2,
+        );
         Self {
             endpoint: Endpoint::new(config, u64::from(number), Owned::new(limits)),
             paths,

@@ -155,10 +155,8 @@ fn a_link_that_breaks_under_a_full_group_takes_a_bounded_number_of_steps() {
 fn ports_that_come_and_go_take_a_bounded_number_of_steps() {
     let (s, ..) = full();
     let mut most = Most::default();
-    let other = smc_proto::path::LocalPath {
-        device: smc_proto::id::DeviceId(1),
-        ..path(2)
-    };
+    let mut other = path(2);
+    other.device = smc_proto::id::DeviceId(1);
     for events in [
         vec![PathEvent::PortDown {
             device: DEVICE,

@@ -9,12 +9,12 @@ use smc_proto::command::TcpCommand;
 use smc_proto::config::{Config, Offers};
 use smc_proto::endpoint::{ClcProgress, ConnOptions, Endpoint, Next};
 use smc_proto::event::{Event, FallbackReason};
-use smc_proto::id::{ConnId, DeviceId, LanId};
-use smc_proto::path::{LocalPath, RoceVersion, Route};
+use smc_proto::id::{ConnId, DeviceId};
+use smc_proto::path::{LocalPath, RoceVersion};
 use smc_proto::storage::{Limits, Owned};
 use smc_proto::time::Instant;
 use smc_proto::wire::clc::{ClcMessage, Decline, MAX_LENGTH, Proposal, Subnets};
-use smc_proto::wire::types::{DiagnosisCode, Eid, Gid, Mac, Mtu, PeerId, PeerOs};
+use smc_proto::wire::types::{DiagnosisCode, Eid, Gid, Mac, PeerId, PeerOs};
 
 const CAPTURE: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
@@ -67,18 +67,10 @@ fn endpoint(id: PeerId, eid: Eid) -> Endpoint<Owned> {
 
 /// A port that both hosts could have used.
 fn path(gid: Gid, mac: Mac) -> LocalPath {
-    LocalPath {
-        device: DeviceId(0),
-        port: 1,
-        gid_index: 0,
-        gid,
-        mac,
-        mtu: Mtu::M1024,
-        lan: LanId(0),
-        subnet_match: true,
-        roce: RoceVersion::V2,
-        route: Route::Direct,
-    }
+    let mut path = LocalPath::new(DeviceId(0), 1, gid, mac);
+    path.subnet_match = true;
+    path.roce = RoceVersion::V2;
+    path
 }
 
 fn poll_clc(ours: &mut Endpoint<Owned>) -> Vec<u8> {
@@ -119,10 +111,7 @@ fn our_server_declines_the_client_of_the_capture_alike() {
     let show = |bytes: &[u8]| ClcMessage::parse(bytes).unwrap().0.to_string();
     assert_eq!(show(&ours_sent), show(captured_bytes));
     assert_eq!(&ours_sent, captured_bytes);
-    let why = FallbackReason {
-        code: decline.diagnosis,
-        peer_diagnosis: None,
-    };
+    let why = FallbackReason::new(decline.diagnosis);
     assert_on_tcp(&mut ours, conn, why);
 }
 
@@ -152,9 +141,7 @@ fn our_client_is_declined_by_the_server_of_the_capture() {
         matches!(taken, Ok(ClcProgress::Consumed { len: l, .. }) if l == len),
         "{taken:?}"
     );
-    let why = FallbackReason {
-        code: DiagnosisCode::PEER_DECLINED,
-        peer_diagnosis: Some(decline.diagnosis),
-    };
+    let mut why = FallbackReason::new(DiagnosisCode::PEER_DECLINED);
+    why.peer_diagnosis = Some(decline.diagnosis);
     assert_on_tcp(&mut ours, conn, why);
 }

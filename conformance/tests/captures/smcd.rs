@@ -68,12 +68,11 @@ fn endpoint(all: &[Rendezvous]) -> Endpoint<Owned> {
 }
 
 fn path(gid: IsmGid) -> IsmPath {
-    IsmPath {
-        // One kernel: the device reaches itself.
-        reaches: Some(gid),
-        attaches: true,
-        ..IsmPath::new(DEVICE, gid)
-    }
+    let mut path = IsmPath::new(DEVICE, gid);
+    // One kernel: the device reaches itself.
+    path.reaches = Some(gid);
+    path.attaches = true;
+    path
 }
 
 fn feed(ours: &mut Endpoint<Owned>, conn: ConnId, bytes: &[u8]) -> Next {
@@ -160,10 +159,7 @@ fn our_server_serves_the_client_of_the_capture() {
         let proposed = ours.proposal(conn).unwrap();
         let gid = proposed.ism_gids().next().unwrap();
         let ism = [path(gid)];
-        let paths = Paths {
-            rnics: &[],
-            ism: &ism,
-        };
+        let paths = Paths::new(&[], &ism);
         ours.accept(NOW, conn, paths).unwrap();
         let (accept, confirm) = (&one.accept, &one.confirm);
         assert_eq!(serve(&mut ours, accept.1.token, &confirm.1), 0);
@@ -186,10 +182,7 @@ fn our_client_is_served_by_the_server_of_the_capture() {
     let mut ours = endpoint(&all);
     for (number, one) in all.iter().enumerate() {
         let ism = [path(gid)];
-        let paths = Paths {
-            rnics: &[],
-            ism: &ism,
-        };
+        let paths = Paths::new(&[], &ism);
         let options = ConnOptions::new(Subnets::default());
         let conn = ours.connect(NOW, options, paths).unwrap();
         let (accept, confirm) = (&one.accept, &one.confirm);
@@ -259,10 +252,7 @@ fn the_loopback_of_a_kernel_is_not_taken_for_our_device_with_the_same_channel() 
         gid: !theirs.gid,
         ..theirs
     })];
-    let paths = Paths {
-        rnics: &[],
-        ism: &ism,
-    };
+    let paths = Paths::new(&[], &ism);
     ours.accept(NOW, conn, paths).unwrap();
     assert!(ours.poll_ism(NOW, DEVICE).is_none());
     let mut bytes = [0; MAX_LENGTH];

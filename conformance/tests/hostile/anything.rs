@@ -19,14 +19,7 @@ use smc_proto::wire::llc::LlcMessage;
 use smc_proto::wire::types::{AlertToken, Qpn};
 
 /// Few slots, so that they are used again soon.
-const FEW: Limits = Limits {
-    connections: 4,
-    handshakes: 3,
-    groups: 2,
-    links: 3,
-    buffers: 7,
-    remote_rmbs: 5,
-};
+const FEW: Limits = Limits::new(4, 3, 2, 3, 7, 5);
 
 /// One thing that happens. Numbers pick among what there is.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,6 @@ use conformance::script::{Kind, LIMITS, Peer, Script};
 use smc_proto::completion::{LinkFailure, RdmaCompletion};
 use smc_proto::event::CloseReason;
 use smc_proto::id::{ConnId, LinkId};
-use smc_proto::storage::Limits;
 use smc_proto::version::SmcVersion;
 use smc_proto::wire::clc::AcceptConfirm;
 use smc_proto::wire::llc::LlcMessage;
@@ -282,10 +281,8 @@ fn a_peer_that_fills_its_group_leaves_room_for_others() {
 
 #[test]
 fn a_group_with_few_connections_has_few_rmbs_while_the_table_is_short() {
-    let limits = Limits {
-        remote_rmbs: 16,
-        ..LIMITS
-    };
+    let mut limits = LIMITS;
+    limits.remote_rmbs = 16;
     let mut s = Script::limited(limits, |_| {});
     s.server_first_contact();
     for rmb in 2..=16 {

@@ -12,12 +12,7 @@ use smc_proto::wire::types::{PeerId, Psn, Qpn};
 /// A queue pair of the peer as CLC or LLC announced it.
 fn announced(link: u8, psn: u32) -> QpAddress {
     let (gid, mac) = Peer::port(link);
-    QpAddress {
-        qpn: Peer::qpn_of(link),
-        psn: Psn::new(psn),
-        gid,
-        mac,
-    }
+    QpAddress::new(Peer::qpn_of(link), Psn::new(psn), gid, mac)
 }
 
 #[test]

@@ -8,7 +8,7 @@ use conformance::rig::{Rig, gid, mac};
 use smc_proto::config::Offers;
 use smc_proto::endpoint::TcpEvent;
 use smc_proto::event::Event;
-use smc_proto::path::{LocalPath, PathEvent, RoceVersion};
+use smc_proto::path::{PathEvent, RoceVersion};
 use smc_proto::time::Duration;
 use smc_proto::version::SmcVersion;
 use smc_proto::wire::cdc::{Cdc, ConnectionFlags, ProducerFlags};
@@ -536,9 +536,10 @@ fn trap_33_no_add_link_is_all_zeros() {
     rig.paths = rig
         .paths
         .iter()
-        .map(|path| LocalPath {
-            roce: RoceVersion::V1,
-            ..*path
+        .map(|path| {
+            let mut path = *path;
+            path.roce = RoceVersion::V1;
+            path
         })
         .collect();
     rig.connect();

@@ -40,10 +40,8 @@ fn every_full_table_makes_a_decline() {
 fn full_tables_make_a_decline_of_smcd_too() {
     //= CLC-054 test
     for (mode, buffers) in Mode::ALL.into_iter().flat_map(|m| [(m, 0), (m, 1)]) {
-        let limits = Limits {
-            buffers,
-            ..Limits::for_connections(8)
-        };
+        let mut limits = Limits::for_connections(8);
+        limits.buffers = buffers;
         let mut hand = Hand::limited(mode, limits, |_| {});
         let conn = hand.connect();
         let accept = hand.half(true, 0xa);
@@ -61,10 +59,8 @@ fn full_tables_make_a_decline_of_smcd_too() {
 #[test]
 fn without_room_for_the_peers_rmb_the_connection_is_declined_not_lost() {
     //= CLC-054 test
-    let limits = Limits {
-        remote_rmbs: 0,
-        ..LIMITS
-    };
+    let mut limits = LIMITS;
+    limits.remote_rmbs = 0;
     let mut s = Script::limited(limits, |_| {});
     let conn = s.connect();
     s.expect_proposal(conn);
@@ -81,10 +77,8 @@ fn without_room_for_the_peers_rmb_the_connection_is_declined_not_lost() {
 #[test]
 fn a_full_buffer_table_declines_a_subsequent_contact_and_spares_the_group() {
     //= CLC-054 test
-    let limits = Limits {
-        buffers: 3,
-        ..LIMITS
-    };
+    let mut limits = LIMITS;
+    limits.buffers = 3;
     let mut s = Script::limited(limits, |_| {});
     s.client_first_contact();
     let conn = s.connect();

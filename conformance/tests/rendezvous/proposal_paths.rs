@@ -3,12 +3,12 @@
 
 use smc_proto::config::{Config, Offers};
 use smc_proto::endpoint::{ConnOptions, Endpoint};
-use smc_proto::id::{DeviceId, LanId};
-use smc_proto::path::{IsmPath, LocalPath, PathEvent, Paths, RoceVersion, Route};
+use smc_proto::id::DeviceId;
+use smc_proto::path::{IsmPath, LocalPath, PathEvent, Paths, RoceVersion};
 use smc_proto::storage::{Limits, Owned};
 use smc_proto::time::Instant;
 use smc_proto::wire::clc::{ClcMessage, MAX_LENGTH, OfferedPath, Proposal, Subnets};
-use smc_proto::wire::types::{Chid, DiagnosisCode, Eid, Gid, IsmGid, Mac, Mtu, PeerId};
+use smc_proto::wire::types::{Chid, DiagnosisCode, Eid, Gid, IsmGid, Mac, PeerId};
 
 const NOW: Instant = Instant::from_nanos(1);
 /// The port that both versions of SMC-R prefer, one of version 1, and ISM.
@@ -17,18 +17,15 @@ const OLD: DeviceId = DeviceId(1);
 const ISM: DeviceId = DeviceId(2);
 
 fn rnic(device: DeviceId, roce: RoceVersion) -> LocalPath {
-    LocalPath {
+    let mut path = LocalPath::new(
         device,
-        port: 1,
-        gid_index: 0,
-        gid: Gid([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, device.0]),
-        mac: Mac([2, 0, 0, 0, 0, device.0]),
-        mtu: Mtu::M1024,
-        lan: LanId(0),
-        subnet_match: true,
-        roce,
-        route: Route::Direct,
-    }
+        1,
+        Gid([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, device.0]),
+        Mac([2, 0, 0, 0, 0, device.0]),
+    );
+    path.subnet_match = true;
+    path.roce = roce;
+    path
 }
 
 /// The first message of a client after these devices went.
@@ -42,21 +39,19 @@ fn first_message_without(gone: &[DeviceId]) -> ClcMessage {
         rnic(BOTH, RoceVersion::V1),
         rnic(OLD, RoceVersion::V1),
     ];
-    let ism = [IsmPath {
-        attaches: true,
-        ..IsmPath::new(
+    let ism = [{
+        let mut path = IsmPath::new(
             ISM,
             IsmGid {
                 gid: 1,
                 gid_ext: 0,
                 chid: Chid(0x07c1),
             },
-        )
+        );
+        path.attaches = true;
+        path
     }];
-    let paths = Paths {
-        rnics: &rnics,
-        ism: &ism,
-    };
+    let paths = Paths::new(&rnics, &ism);
     let options = ConnOptions::new(Subnets::default());
     client.connect(NOW, options, paths).unwrap();
     for device in gone {

@@ -7,7 +7,7 @@ use conformance::versions::eid;
 use smc_proto::command::TcpCommand;
 use smc_proto::config::Offers;
 use smc_proto::event::Event;
-use smc_proto::path::{LocalPath, RoceVersion, Route};
+use smc_proto::path::{RoceVersion, Route};
 use smc_proto::time::Duration;
 use smc_proto::wire::clc::{
     ClcMessage, ClcVersion, Decline, PeerOs, SmcdAcceptConfirm, SmcdAcceptConfirmV2,
@@ -19,10 +19,8 @@ use smc_proto::wire::types::{
 /// Our Proposal as bytes, with these offers.
 fn our_proposal(offers: Offers) -> Vec<u8> {
     let mut rig = Rig::new(1, |config| config.offers = offers);
-    let v1 = LocalPath {
-        roce: RoceVersion::V1,
-        ..rig.paths[0]
-    };
+    let mut v1 = rig.paths[0];
+    v1.roce = RoceVersion::V1;
     rig.paths.push(v1);
     rig.connect();
     rig.clc.pop_front().expect("a Proposal")
@@ -349,10 +347,8 @@ fn trap_25_eids_are_compared_in_all_32_bytes() {
 fn trap_26_versions_do_not_share_a_group() {
     //= V2-211 test
     let mut rig = Rig::new(1, |_| {});
-    let v1 = LocalPath {
-        roce: RoceVersion::V1,
-        ..rig.paths[0]
-    };
+    let mut v1 = rig.paths[0];
+    v1.roce = RoceVersion::V1;
     rig.paths.push(v1);
     let (_, link) = rig.server_up();
     let mut old = proposal();

@@ -34,10 +34,7 @@ fn proposing(path: IsmPath) -> (Endpoint<Owned>, ConnId) {
     config.v2.ueids.push(eid()).expect("the first one");
     let mut client = Endpoint::new(config, 1, Owned::new(Limits::for_connections(1)));
     let ism = [path];
-    let paths = Paths {
-        rnics: &[],
-        ism: &ism,
-    };
+    let paths = Paths::new(&[], &ism);
     let options = ConnOptions::new(Subnets::default());
     let conn = client.connect(NOW, options, paths).expect("a free slot");
     let mut bytes = [0; MAX_LENGTH];
@@ -65,10 +62,9 @@ fn accept(gid: u64, gid_ext: u64, chid: Chid) -> ClcMessage {
 }
 
 fn mapped() -> IsmPath {
-    IsmPath {
-        attaches: true,
-        ..IsmPath::new(DeviceId(0), OWN)
-    }
+    let mut path = IsmPath::new(DeviceId(0), OWN);
+    path.attaches = true;
+    path
 }
 
 #[test]
@@ -100,10 +96,9 @@ fn an_accept_of_another_device_than_the_servers_is_declined() {
         chid: OFFERED,
     };
     for (gid, gid_ext) in [(2, 9), (3, 9), (2, 8), (1, 0)] {
-        let (mut client, conn) = proposing(IsmPath {
-            reaches: Some(known),
-            ..mapped()
-        });
+        let mut path = mapped();
+        path.reaches = Some(known);
+        let (mut client, conn) = proposing(path);
         let mut bytes = [0; MAX_LENGTH];
         let len = accept(gid, gid_ext, OFFERED).emit(&mut bytes).unwrap();
         let _ = client.handle_clc(NOW, conn, &bytes[..len]).unwrap();

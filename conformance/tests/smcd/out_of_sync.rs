@@ -100,15 +100,13 @@ impl Server {
         let options = ConnOptions::new(Subnets::default());
         let conn = self.endpoint.listen(self.now, options).unwrap();
         self.receives(conn, &ClcMessage::Proposal(proposal));
-        let ism = [IsmPath {
-            reaches: Some(device(2)),
-            attaches: true,
-            ..IsmPath::new(DEVICE, device(1))
+        let ism = [{
+            let mut path = IsmPath::new(DEVICE, device(1));
+            path.reaches = Some(device(2));
+            path.attaches = true;
+            path
         }];
-        let paths = Paths {
-            rnics: &[],
-            ism: &ism,
-        };
+        let paths = Paths::new(&[], &ism);
         self.endpoint.accept(self.now, conn, paths).unwrap();
         self.serve();
         let mut bytes = [0; MAX_LENGTH];

@@ -52,10 +52,7 @@ impl Client {
     /// A connection whose Accept names this DMB of the server.
     fn accepted(&mut self, first_contact: bool, token: u64, size: BufferSize) -> ConnId {
         let ism = [IsmPath::new(DEVICE, OWN)];
-        let paths = Paths {
-            rnics: &[],
-            ism: &ism,
-        };
+        let paths = Paths::new(&[], &ism);
         let options = ConnOptions::new(Subnets::default());
         let conn = self.endpoint.connect(NOW, options, paths).unwrap();
         assert!(matches!(self.poll_clc(), Some(ClcMessage::Proposal(_))));

@@ -16,12 +16,12 @@ use smc_proto::config::Config;
 use smc_proto::endpoint::{ClcProgress, ConnOptions, Endpoint, Next, TcpEvent};
 use smc_proto::event::{CloseReason, Event, FallbackReason};
 use smc_proto::id::ConnId;
-use smc_proto::path::{LocalPath, RoceVersion, Route};
+use smc_proto::path::LocalPath;
 use smc_proto::storage::Fixed;
 use smc_proto::time::Instant;
 use smc_proto::wire::clc::{ClcMessage, MAX_LENGTH, Subnets};
 use smc_proto::wire::llc::LlcMessage;
-use smc_proto::wire::types::{Gid, Mac, Mtu, PeerId};
+use smc_proto::wire::types::{Gid, Mac, PeerId};
 use smoltcp::iface::SocketHandle;
 use smoltcp::socket::tcp;
 use smoltcp::wire::Ipv4Address;
@@ -116,18 +116,7 @@ impl Host {
             address,
             stack,
             engine: Endpoint::new(config, seed, Tables::new()),
-            path: Some(LocalPath {
-                device: DEVICE,
-                port: 1,
-                gid_index: 0,
-                gid: Gid(gid),
-                mac,
-                mtu: Mtu::M1024,
-                lan: smc_proto::id::LanId(0),
-                subnet_match: false,
-                roce: RoceVersion::V1,
-                route: Route::Direct,
-            }),
+            path: Some(LocalPath::new(DEVICE, 1, Gid(gid), mac)),
             connections: Vec::new(),
         }
     }
@@ -188,14 +177,8 @@ impl Host {
             return false;
         }
         let network = u32::from(self.address) & (u32::MAX << (32 - PREFIX_LENGTH));
-        let options = ConnOptions {
-            option_negotiated: self.stack.both_offered_smc(c.socket),
-            ..ConnOptions::new(Subnets {
-                network: network.into(),
-                prefix_length: PREFIX_LENGTH,
-                ..Subnets::default()
-            })
-        };
+        let mut options = ConnOptions::new(Subnets::ipv4(network.into(), PREFIX_LENGTH));
+        options.option_negotiated = self.stack.both_offered_smc(c.socket);
         let opened = if c.is_client {
             self.engine.connect(now, options, self.path.as_slice())
         } else {
@@ -342,12 +325,9 @@ impl Host {
                 let in_network = self.engine.proposal(conn).is_some_and(|proposal| {
                     proposal.subnets.contain(core::net::IpAddr::V4(address))
                 });
-                let path = self.path.map(|path| LocalPath {
-                    lan: smc_proto::id::LanId(0),
-                    subnet_match: in_network,
-                    roce: RoceVersion::V1,
-                    route: Route::Direct,
-                    ..path
+                let path = self.path.map(|mut path| {
+                    path.subnet_match = in_network;
+                    path
                 });
                 let answered = self.engine.accept(now, conn, path.as_slice());
                 answered.expect("it was proposed just now");

@@ -6,12 +6,12 @@ use smc_proto::config::Config;
 use smc_proto::connection::Shutdown;
 use smc_proto::endpoint::{ConnOptions, Endpoint, OpenError, TcpEvent};
 use smc_proto::event::Event;
-use smc_proto::id::{ConnId, LanId};
-use smc_proto::path::{LocalPath, RoceVersion, Route};
+use smc_proto::id::ConnId;
+use smc_proto::path::LocalPath;
 use smc_proto::storage::Fixed;
 use smc_proto::time::Instant;
 use smc_proto::wire::clc::{ClcMessage, MAX_LENGTH, Subnets};
-use smc_proto::wire::types::{BufferSize, Gid, Mac, Mtu, PeerId};
+use smc_proto::wire::types::{BufferSize, Gid, Mac, PeerId};
 
 use crate::rnic::{BUFFERS, Cable, DEVICE, LINKS, Report, Rnic};
 
@@ -50,25 +50,17 @@ impl Host {
         let mut config = Config::new(PeerId::new(u16::from(number), mac));
         config.receive_buffer = BufferSize::K16;
         config.send_buffer = BufferSize::K16;
+        let gid = Gid([
+            0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xfe, 0, 0, number,
+        ]);
+        let mut port = LocalPath::new(DEVICE, 1, gid, mac);
+        port.subnet_match = true;
         Self {
             name,
             // A real seed is nothing that a peer can guess.
             engine: Endpoint::new(config, 0x5eed + u64::from(number), Tables::new()),
             rnic: Rnic::new(u32::from(number) << 8),
-            port: LocalPath {
-                device: DEVICE,
-                port: 1,
-                gid_index: 0,
-                gid: Gid([
-                    0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xfe, 0, 0, number,
-                ]),
-                mac,
-                mtu: Mtu::M1024,
-                lan: LanId(0),
-                subnet_match: true,
-                roce: RoceVersion::V1,
-                route: Route::Direct,
-            },
+            port,
             conn: None,
             carrier: Carrier::Undecided,
         }

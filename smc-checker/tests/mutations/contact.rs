@@ -42,7 +42,7 @@ pub(crate) static CASES: &[Case] = &[
             for name in ["confirm rkey", "confirm rkey reply"] {
                 if let LlcMessage::ConfirmRkey(m) = s.line(name).llc() {
                     m.other_links = 0;
-                    m.others.clear();
+                    m.others = Default::default();
                 }
             }
         })

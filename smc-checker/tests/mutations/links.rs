@@ -108,7 +108,7 @@ pub(crate) static CASES: &[Case] = &[
                 {
                     asks.pairs[0] = RTokenPair::default();
                     answers.remaining = 0;
-                    answers.pairs.clear();
+                    answers.pairs = Default::default();
                 }
                 s.insert_behind("continuation reply", answers);
                 s.insert_behind("continuation reply", asks);
@@ -130,7 +130,7 @@ pub(crate) static CASES: &[Case] = &[
         with(|s| {
             change_llc!(s, "continuation reply", AddLinkContinuation(m) => {
                 m.remaining = 0;
-                m.pairs.clear();
+                m.pairs = Default::default();
             });
         })
         .up_to("confirm link 2 reply")

@@ -140,7 +140,7 @@ fn with_link_2_left_out(change: impl FnOnce(&mut Scenario)) -> Vec<&'static str>
         for name in ["confirm rkey", "confirm rkey reply"] {
             if let LlcMessage::ConfirmRkey(m) = s.line(name).llc() {
                 m.other_links = 0;
-                m.others.clear();
+                m.others = Default::default();
             }
         }
         change(s);

@@ -29,7 +29,7 @@ pub(crate) static CASES: &[Case] = &[
             for name in ["confirm rkey 2", "confirm rkey 2 reply"] {
                 if let LlcMessage::ConfirmRkey(m) = s.line(name).llc() {
                     m.other_links = 0;
-                    m.others.clear();
+                    m.others = Default::default();
                 }
             }
         })

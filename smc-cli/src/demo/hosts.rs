@@ -82,11 +82,7 @@ pub(super) fn build(setup: &Setup) -> (Simulation, [HostId; 2]) {
         if let Carrier::SmcD { in_place } = carrier {
             simulation.add_ism(host, ism(number, in_place));
         }
-        let subnets = Subnets {
-            network: [10, 0, 0, 0].into(),
-            prefix_length: 24,
-            ..Subnets::default()
-        };
+        let subnets = Subnets::ipv4([10, 0, 0, 0].into(), 24);
         let policy = Policy {
             options: ConnOptions::new(subnets),
             ..Policy::default()

@@ -6,6 +6,7 @@ use super::Endpoint;
 use super::Proposed;
 use crate::config::Config;
 use crate::connection::CloseState;
+use crate::connection_record::Phase;
 use crate::id::{ConnId, GroupId, LinkId};
 use crate::link_group::Role;
 use crate::path::LocalPath;
@@ -17,17 +18,23 @@ use crate::wire::types::{Gid, LinkNumber, LinkUserId, Mac};
 
 impl<S: Storage> Endpoint<S> {
     /// What the client of a connection proposed, while it waits for an answer.
-    pub fn proposal(&mut self, conn: ConnId) -> Option<Proposed> {
-        let engine = self.unchanged_engine();
-        let index = engine.live_conn(conn)?;
-        let handshake = engine.handshake_of(index, Role::Server)?;
-        engine.handshakes.at(handshake)?.proposal().cloned()
+    pub fn proposal(&self, conn: ConnId) -> Option<Proposed> {
+        let tables = self.storage.views();
+        let record = tables.connections.live(conn.index, conn.generation)?;
+        let Phase::Rendezvous(handshake) = record.phase else {
+            return None;
+        };
+        let handshake = tables.handshakes.at(handshake)?;
+        if handshake.role != Role::Server {
+            return None;
+        }
+        handshake.proposal().cloned()
     }
 
     /// Whether there are bytes to be read from a connection next.
     #[inline]
-    pub fn is_readable(&mut self, conn: ConnId) -> bool {
-        let tables = self.storage.tables();
+    pub fn is_readable(&self, conn: ConnId) -> bool {
+        let tables = self.storage.views();
         let record = tables.connections.live(conn.index, conn.generation);
         record
             .and_then(|record| record.connection.as_ref())
@@ -37,8 +44,8 @@ impl<S: Storage> Endpoint<S> {
     /// What a connection is ready for, by one look-up. `None` if the handle is stale, or the
     /// connection has no buffers or is lent.
     #[inline]
-    pub fn readiness(&mut self, conn: ConnId) -> Option<Readiness> {
-        let tables = self.storage.tables();
+    pub fn readiness(&self, conn: ConnId) -> Option<Readiness> {
+        let tables = self.storage.views();
         let record = tables.connections.live(conn.index, conn.generation);
         let record = record.filter(|record| record.group.is_some())?;
         let connection = record.connection.as_ref()?;
@@ -52,20 +59,16 @@ impl<S: Storage> Endpoint<S> {
     }
 
     /// A link, unless the handle is stale.
-    pub fn link(&mut self, link: LinkId) -> Option<LinkStatus> {
-        let engine = self.unchanged_engine();
-        if !engine
-            .groups
-            .data
-            .links
-            .is_live(link.index, link.generation)
-        {
-            return None;
-        }
-        let l = engine.link(link.index)?;
+    pub fn link(&self, link: LinkId) -> Option<LinkStatus> {
+        let tables = self.storage.views();
+        let l = tables.links.live(link.index, link.generation)?;
+        let group = GroupId {
+            index: l.group,
+            generation: tables.groups.generation(l.group),
+        };
         Some(LinkStatus {
-            group: engine.groups.group_id(l.group),
-            vlan: engine.group(l.group).and_then(|g| g.vlan),
+            group,
+            vlan: tables.groups.at(l.group).and_then(|g| g.vlan),
             user_ids: (l.user_id, l.peer_user_id),
             number: l.number,
             path: l.path,
@@ -77,12 +80,9 @@ impl<S: Storage> Endpoint<S> {
     }
 
     /// What both sides of a link group agreed on, unless the handle is stale.
-    pub fn terms(&mut self, group: GroupId) -> Option<Terms> {
-        let engine = self.unchanged_engine();
-        if !engine.groups.groups.is_live(group.index, group.generation) {
-            return None;
-        }
-        let g = engine.group(group.index)?;
+    pub fn terms(&self, group: GroupId) -> Option<Terms> {
+        let tables = self.storage.views();
+        let g = tables.groups.live(group.index, group.generation)?;
         Some(Terms {
             max_links: g.max_links,
             ..g.terms
@@ -90,9 +90,10 @@ impl<S: Storage> Endpoint<S> {
     }
 
     /// What the peer said of its host, of a link group of version 2, unless the handle is stale.
-    pub fn peer_host(&mut self, group: GroupId) -> Option<PeerHost> {
-        self.terms(group).filter(Terms::is_v2)?;
-        Some(self.unchanged_engine().group(group.index)?.host)
+    pub fn peer_host(&self, group: GroupId) -> Option<PeerHost> {
+        let tables = self.storage.views();
+        let g = tables.groups.live(group.index, group.generation)?;
+        g.terms.is_v2().then_some(g.host)
     }
 
     /// Counters since the endpoint was made.
@@ -115,8 +116,8 @@ impl<S: Storage> Endpoint<S> {
     }
 
     /// How many objects of each kind exist.
-    pub fn usage(&mut self) -> Usage {
-        let tables = self.storage.tables();
+    pub fn usage(&self) -> Usage {
+        let tables = self.storage.views();
         Usage {
             connections: tables.connections.used(),
             handshakes: tables.handshakes.used(),
@@ -129,8 +130,8 @@ impl<S: Storage> Endpoint<S> {
 
     /// Feeds the state into a hasher in a canonical form: deadlines relative to
     /// `now`, positions and numbers relative to each other, no counters.
-    pub fn fingerprint<H: Hasher>(&mut self, now: Instant, hasher: &mut H) {
-        crate::fingerprint::endpoint(&self.storage.tables(), &self.core.ports, now, hasher);
+    pub fn fingerprint<H: Hasher>(&self, now: Instant, hasher: &mut H) {
+        crate::fingerprint::endpoint(&self.storage.views(), &self.core.ports, now, hasher);
     }
 }
 

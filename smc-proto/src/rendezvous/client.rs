@@ -343,7 +343,7 @@ impl Engine<'_> {
     /// Whether a group with the sender of an Accept ever lost a link, which may be
     /// the one it names.
     fn lost_links_to(&mut self, accept: &PeerEnd) -> bool {
-        let hit = self.groups.groups.iter().find(|(_, g)| {
+        let hit = self.groups.groups.view().iter().find(|(_, g)| {
             g.role == Role::Client && g.lost_links && g.is_active() && g.peer_id == accept.peer_id
         });
         hit.is_some()

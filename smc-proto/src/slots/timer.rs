@@ -31,10 +31,43 @@ pub(super) fn of<T>(slots: &[Slot<T>], index: u32) -> Option<Instant> {
     slots.get(place as usize).map(|slot| slot.deadline)
 }
 
-#[inline(never)]
+/// Slots of any table, as far as the heap concerns them: one copy of the code below serves all.
+trait Cells {
+    /// The cell at a position; [`Cell::NONE`] if there is no such slot.
+    fn cell(&self, position: u32) -> Cell;
+    /// Writes the cell at a position.
+    fn set_cell(&mut self, position: u32, cell: Cell);
+    /// Notes where in the heap the deadline of a slot is.
+    fn set_place(&mut self, index: u32, place: u32);
+}
+
+impl<T> Cells for &mut [Slot<T>] {
+    fn cell(&self, position: u32) -> Cell {
+        self.get(position as usize).map_or(Cell::NONE, |slot| Cell {
+            deadline: slot.deadline,
+            owner: slot.owner,
+        })
+    }
+
+    fn set_cell(&mut self, position: u32, cell: Cell) {
+        if let Some(slot) = self.get_mut(position as usize) {
+            slot.deadline = cell.deadline;
+            slot.owner = cell.owner;
+        }
+    }
+
+    fn set_place(&mut self, index: u32, place: u32) {
+        if let Some(slot) = self.get_mut(index as usize) {
+            slot.place = place;
+        }
+    }
+}
+
+/// Sets or clears the deadline of a slot in use.
+#[inline]
 pub(super) fn set<T>(
     head: &mut PoolHead,
-    slots: &mut [Slot<T>],
+    mut slots: &mut [Slot<T>],
     index: u32,
     deadline: Option<Instant>,
 ) {
@@ -42,76 +75,61 @@ pub(super) fn set<T>(
         Some(slot) if slot.value.is_some() => slot.place,
         _ => return,
     };
-    match (deadline, position) {
-        (None, NONE) => {}
-        (None, position) => {
-            let last = head.heap_length.saturating_sub(1);
-            head.heap_length = last;
-            if let Some(slot) = slots.get_mut(index as usize) {
-                slot.place = NONE;
-            }
-            if position != last {
-                let cell = cell_at(slots, last);
-                place(slots, position, cell);
-                restore_order(head, slots, position);
-            }
-        }
-        (Some(deadline), NONE) => {
-            let position = head.heap_length;
-            head.heap_length = position.saturating_add(1);
-            place(
-                slots,
-                position,
-                Cell {
-                    deadline,
-                    owner: index,
-                },
-            );
-            restore_order(head, slots, position);
-        }
-        (Some(deadline), position) => {
-            if cell_at(slots, position).deadline != deadline {
-                place(
-                    slots,
-                    position,
-                    Cell {
-                        deadline,
-                        owner: index,
-                    },
-                );
-                restore_order(head, slots, position);
-            }
-        }
+    if position != NONE || deadline.is_some() {
+        change(&mut head.heap_length, &mut slots, index, position, deadline);
     }
 }
 
-fn cell_at<T>(slots: &[Slot<T>], position: u32) -> Cell {
-    slots
-        .get(position as usize)
-        .map_or(Cell::NONE, |slot| Cell {
-            deadline: slot.deadline,
-            owner: slot.owner,
-        })
+/// Sets or clears the deadline of a slot which has a cell at `position`, or none.
+#[inline(never)]
+fn change(
+    length: &mut u32,
+    slots: &mut dyn Cells,
+    index: u32,
+    position: u32,
+    deadline: Option<Instant>,
+) {
+    let Some(deadline) = deadline else {
+        let last = length.saturating_sub(1);
+        *length = last;
+        slots.set_place(index, NONE);
+        if position != last {
+            let cell = slots.cell(last);
+            place(slots, position, cell);
+            restore_order(*length, slots, position);
+        }
+        return;
+    };
+    let position = if position == NONE {
+        let end = *length;
+        *length = end.saturating_add(1);
+        end
+    } else if slots.cell(position).deadline == deadline {
+        return;
+    } else {
+        position
+    };
+    let cell = Cell {
+        deadline,
+        owner: index,
+    };
+    place(slots, position, cell);
+    restore_order(*length, slots, position);
 }
 
 /// Writes a cell and its position into its owner.
-fn place<T>(slots: &mut [Slot<T>], position: u32, cell: Cell) {
-    if let Some(slot) = slots.get_mut(position as usize) {
-        slot.deadline = cell.deadline;
-        slot.owner = cell.owner;
-    }
-    if let Some(slot) = slots.get_mut(cell.owner as usize) {
-        slot.place = position;
-    }
+fn place(slots: &mut dyn Cells, position: u32, cell: Cell) {
+    slots.set_cell(position, cell);
+    slots.set_place(cell.owner, position);
 }
 
 /// Restores the heap's order: moves the cell at `position` up or down until its parent is not
 /// later, and its children are not earlier.
-fn restore_order<T>(head: &PoolHead, slots: &mut [Slot<T>], mut position: u32) {
-    let cell = cell_at(slots, position);
+fn restore_order(length: u32, slots: &mut dyn Cells, mut position: u32) {
+    let cell = slots.cell(position);
     while position > 0 {
         let parent = position.wrapping_sub(1) >> 1;
-        let above = cell_at(slots, parent);
+        let above = slots.cell(parent);
         if above.deadline <= cell.deadline {
             break;
         }
@@ -121,17 +139,15 @@ fn restore_order<T>(head: &PoolHead, slots: &mut [Slot<T>], mut position: u32) {
     }
     loop {
         let left = position.saturating_mul(2).saturating_add(1);
-        if left >= head.heap_length {
+        if left >= length {
             break;
         }
         let right = left.saturating_add(1);
         let mut child = left;
-        if right < head.heap_length
-            && cell_at(slots, right).deadline < cell_at(slots, left).deadline
-        {
+        if right < length && slots.cell(right).deadline < slots.cell(left).deadline {
             child = right;
         }
-        let below = cell_at(slots, child);
+        let below = slots.cell(child);
         if cell.deadline <= below.deadline {
             break;
         }

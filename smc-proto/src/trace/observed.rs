@@ -2,7 +2,7 @@
 
 use super::Observer;
 use crate::endpoint::Endpoint;
-use crate::storage::{Storage, Tables};
+use crate::storage::{Storage, Tables, Views};
 
 /// Storage of an endpoint whose events an observer gets.
 ///
@@ -52,6 +52,11 @@ impl<S: Storage, O: Observer> Storage for Observed<S, O> {
     #[inline]
     fn tables(&mut self) -> Tables<'_> {
         self.storage.tables()
+    }
+
+    #[inline]
+    fn views(&self) -> Views<'_> {
+        self.storage.views()
     }
 
     #[inline]

@@ -6,10 +6,8 @@ use smc_proto::version::Technology;
 use smc_proto::wire::types::Release;
 
 fn negotiated(code: DiagnosisCode, peer_diagnosis: Option<DiagnosisCode>) -> WhyTcp {
-    let reason = FallbackReason {
-        code,
-        peer_diagnosis,
-    };
+    let mut reason = FallbackReason::new(code);
+    reason.peer_diagnosis = peer_diagnosis;
     *Carrier::fallen_back(reason, None).why_tcp().unwrap()
 }
 
@@ -148,10 +146,8 @@ fn codes_are_those_that_tools_print() {
 fn what_this_side_knows_goes_with_its_own_decision_only() {
     let known = Cause::Limit(Limit::LockedMemory(7));
     let reason = |code, peer_diagnosis| {
-        let reason = FallbackReason {
-            code,
-            peer_diagnosis,
-        };
+        let mut reason = FallbackReason::new(code);
+        reason.peer_diagnosis = peer_diagnosis;
         let carrier = Carrier::fallen_back(reason, Some(known));
         carrier.why_tcp().unwrap().cause()
     };

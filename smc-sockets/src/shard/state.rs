@@ -7,7 +7,7 @@ use std::task::Waker;
 use smc_proto::endpoint::ConnOptions;
 use smc_proto::id::{ConnId, GroupId};
 use smc_proto::time::Instant;
-use smc_proto::wire::clc::MAX_LENGTH;
+use smc_proto::wire::clc::{MAX_LENGTH, Subnets};
 use smc_proto::wire::types::BufferSize;
 use smc_transport_ism::device::MAX_DMB_LEN;
 use smc_transport_ism::shared::pairing::{Owners, Peer};
@@ -120,18 +120,16 @@ impl State {
     pub(crate) fn options(&self, local: IpAddr, peer: IpAddr, tcp: &TcpStream) -> ConnOptions {
         let (receive_buffer, send_buffer) = wished_buffers(tcp);
         let verbs = self.transports.verbs.as_ref();
-        ConnOptions {
-            option_negotiated: true,
-            subnets: verbs.and_then(|verbs| verbs.subnets(local)),
-            ipv4: peer.to_canonical().is_ipv4(),
-            vlan: verbs.and_then(|verbs| verbs.vlan(local)),
-            receive_buffer,
-            send_buffer,
-            // Announcing bytes costs two stores: nothing is gained by waiting.
-            nodelay: true,
-            // Sockets put them in their place themselves.
-            urgent_inline: false,
-        }
+        let mut options = ConnOptions::new(Subnets::default());
+        options.subnets = verbs.and_then(|verbs| verbs.subnets(local));
+        options.ipv4 = peer.to_canonical().is_ipv4();
+        options.vlan = verbs.and_then(|verbs| verbs.vlan(local));
+        (options.receive_buffer, options.send_buffer) = (receive_buffer, send_buffer);
+        // Announcing bytes costs two stores: nothing is gained by waiting.
+        options.nodelay = true;
+        // Sockets put them in their place themselves.
+        options.urgent_inline = false;
+        options
     }
 
     /// Enters a connection that the endpoint has just begun.

@@ -63,10 +63,7 @@ pub(crate) struct Offered {
 impl Offered {
     /// Addresses of a client's stack, as the engine takes them.
     pub(crate) fn paths(&self) -> Paths<'_> {
-        Paths {
-            rnics: &self.rnics,
-            ism: self.ism.as_slice(),
-        }
+        Paths::new(&self.rnics, self.ism.as_slice())
     }
 
     /// Whether RNICs may come to carry the connection.
@@ -200,10 +197,9 @@ impl Transports {
             let path = self.path(Some(paired));
             let is_joined = self.ism.device().is_joined(&paired);
             let named = self.ism.named(paired.gid);
-            IsmPath {
-                reaches: Some(if is_joined { named } else { path.gid }),
-                ..path
-            }
+            let mut path = path;
+            path.reaches = Some(if is_joined { named } else { path.gid });
+            path
         };
         Offered {
             ism: paired.map(path),
@@ -219,10 +215,8 @@ impl Transports {
             [peer] => Some(self.ism.named(peer.gid)),
             _ => None,
         };
-        let path = IsmPath {
-            reaches,
-            ..self.path(peers.first().copied())
-        };
+        let mut path = self.path(peers.first().copied());
+        path.reaches = reaches;
         let are_joined = peers.iter().all(|peer| self.ism.device().is_joined(peer));
         (are_joined && !peers.is_empty()).then(|| Offered {
             ism: Some(path),
@@ -270,11 +264,10 @@ impl Transports {
         let device = self.ism.device();
         let toward = |peer: Peer| self.ism.named(device.gids().toward(peer.uid));
         let gid = paired.map_or(self.ism.gid(), toward);
-        IsmPath {
-            v2: device.facts().version_2,
-            attaches: true,
-            ..IsmPath::new(self.ism.id(), gid)
-        }
+        let mut path = IsmPath::new(self.ism.id(), gid);
+        path.v2 = device.facts().version_2;
+        path.attaches = true;
+        path
     }
 }
 

@@ -123,10 +123,9 @@ impl Peer {
     }
 
     fn path(&self) -> IsmPath {
-        IsmPath {
-            attaches: true,
-            ..IsmPath::new(self.binding.id(), self.binding.gid())
-        }
+        let mut path = IsmPath::new(self.binding.id(), self.binding.gid());
+        path.attaches = true;
+        path
     }
 
     fn options(&self) -> ConnOptions {
@@ -139,10 +138,7 @@ impl Peer {
     /// Returns the Proposal of a client.
     pub(crate) fn propose(&mut self) -> Vec<u8> {
         let ism = [self.path()];
-        let paths = Paths {
-            rnics: &[],
-            ism: &ism,
-        };
+        let paths = Paths::new(&[], &ism);
         let conn = self.engine.connect(NOW, self.options(), paths);
         self.conn = Some(conn.unwrap());
         self.next()
@@ -177,10 +173,7 @@ impl Peer {
                 let proposal = self.engine.proposal(conn).unwrap();
                 path.reaches = proposal.ism_gids().find(|gid| self.binding.reaches(*gid));
                 let ism = [path];
-                let paths = Paths {
-                    rnics: &[],
-                    ism: &ism,
-                };
+                let paths = Paths::new(&[], &ism);
                 self.engine.accept(NOW, conn, paths).unwrap();
             }
         }

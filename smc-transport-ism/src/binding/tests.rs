@@ -54,10 +54,9 @@ impl<D: IsmDevice> Side<D> {
     }
 
     fn path(&self) -> IsmPath {
-        IsmPath {
-            attaches: self.attaches,
-            ..IsmPath::new(self.binding.id(), self.binding.gid())
-        }
+        let mut path = IsmPath::new(self.binding.id(), self.binding.gid());
+        path.attaches = self.attaches;
+        path
     }
 
     /// Everything that this side can do now; the bytes it sends.
@@ -93,10 +92,7 @@ impl<D: IsmDevice> Side<D> {
                     let mut path = self.path();
                     path.reaches = proposal.ism_gids().find(|gid| self.binding.reaches(*gid));
                     let ism = [path];
-                    let paths = Paths {
-                        rnics: &[],
-                        ism: &ism,
-                    };
+                    let paths = Paths::new(&[], &ism);
                     self.engine.accept(now, conn, paths).unwrap();
                 }
             } else if self.engine.poll_tcp().is_none() {
@@ -149,10 +145,7 @@ impl<D: IsmDevice> Pair<D> {
         let mut server = Side::new(server, 2, attaches, configure);
         let options = ConnOptions::new(Subnets::default());
         let ism = [client.path()];
-        let paths = Paths {
-            rnics: &[],
-            ism: &ism,
-        };
+        let paths = Paths::new(&[], &ism);
         client.conn = Some(client.engine.connect(now, options.clone(), paths).unwrap());
         server.conn = Some(server.engine.listen(now, options).unwrap());
         let sides = [client, server];

@@ -162,14 +162,7 @@ fn config(instance: u16, mac: Mac, random: &mut Random) -> Config {
 
 /// Mostly enough of everything; sometimes a table that is too small.
 fn limits(random: &mut Random) -> Limits {
-    let mut limits = Limits {
-        connections: 48,
-        handshakes: 24,
-        groups: 12,
-        links: 36,
-        buffers: 96,
-        remote_rmbs: 96,
-    };
+    let mut limits = Limits::new(48, 24, 12, 36, 96, 96);
     if random.below(5) == 0 {
         let few = 2 + random.below(5) as usize;
         match random.below(6) {

@@ -291,10 +291,11 @@ fn nothing_is_announced_that_was_not_written() {
 #[test]
 fn an_application_is_offered_no_more_than_the_ring_holds() {
     let mut world = World::new();
-    let spans = |length| BufferSpans {
-        buffer: world.rmb,
-        segments: [Segment { offset: 0, length }, Segment::default()],
-        eye_catcher_at: None,
+    let spans = |length| {
+        BufferSpans::new(
+            world.rmb,
+            [Segment { offset: 0, length }, Segment::default()],
+        )
     };
     let (fits, too_long) = (spans(RING), spans(RING + 1));
     world.ledger.on_readable(world.host, world.conn, &fits);
@@ -542,10 +543,7 @@ fn each_connection_ends_once_and_then_is_silent() {
 fn no_side_falls_back_to_tcp_without_an_event() {
     let fell_back = |conn| Event::FellBack {
         conn,
-        why: FallbackReason {
-            code: DiagnosisCode::LINK_READY,
-            peer_diagnosis: None,
-        },
+        why: FallbackReason::new(DiagnosisCode::LINK_READY),
     };
     let mut world = World::new();
     let (host, conn) = (world.host, world.conn);

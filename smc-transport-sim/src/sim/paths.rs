@@ -12,17 +12,12 @@ impl<S: Storage> Simulation<S> {
     /// A port as its engine knows it, once for each version that its GID serves;
     /// whether it fits a client is another matter.
     pub(super) fn paths(&self, port: &PortConfig) -> [LocalPath; 2] {
-        [RoceVersion::V1, RoceVersion::V2].map(|roce| LocalPath {
-            device: port.device,
-            port: port.port,
-            gid_index: 0,
-            gid: port.gid,
-            mac: port.mac,
-            mtu: port.mtu,
-            lan: LanId(port.subnet as u16),
-            subnet_match: false,
-            roce,
-            route: Route::Direct,
+        [RoceVersion::V1, RoceVersion::V2].map(|roce| {
+            let mut path = LocalPath::new(port.device, port.port, port.gid, port.mac);
+            path.mtu = port.mtu;
+            path.lan = LanId(port.subnet as u16);
+            path.roce = roce;
+            path
         })
     }
 
@@ -39,9 +34,10 @@ impl<S: Storage> Simulation<S> {
             .ports_up(host)
             .flat_map(|port| {
                 let subnet_match = shared(port);
-                self.paths(port).map(|path| LocalPath {
-                    subnet_match,
-                    ..path
+                self.paths(port).map(|path| {
+                    let mut path = path;
+                    path.subnet_match = subnet_match;
+                    path
                 })
             })
             .collect();
@@ -67,12 +63,13 @@ impl<S: Storage> Simulation<S> {
             gid_ext: 0,
             chid: area.chid,
         });
-        let path = |device: &IsmConfig| IsmPath {
-            reaches_v1: area.is_some_and(|area| reach(device, area)),
-            reaches: proposal
+        let path = |device: &IsmConfig| {
+            let mut path = ism_path(device);
+            path.reaches_v1 = area.is_some_and(|area| reach(device, area));
+            path.reaches = proposal
                 .ism_gids()
-                .find(|gid| gid.chid == device.gid.chid && reach(device, *gid)),
-            ..ism_path(device)
+                .find(|gid| gid.chid == device.gid.chid && reach(device, *gid));
+            path
         };
         let devices = self.fabric.ism_devices(host);
         devices.iter().map(path).collect()
@@ -93,10 +90,11 @@ impl<S: Storage> Simulation<S> {
                     true => Route::Direct,
                     false => Route::None,
                 };
-                self.paths(port).map(|path| LocalPath {
-                    subnet_match,
-                    route,
-                    ..path
+                self.paths(port).map(|path| {
+                    let mut path = path;
+                    path.subnet_match = subnet_match;
+                    path.route = route;
+                    path
                 })
             })
             .collect()
@@ -106,9 +104,8 @@ impl<S: Storage> Simulation<S> {
 /// A device as its engine knows it; its reach is another matter. An emulated one
 /// has no PNET ID, and so no version 1.
 fn ism_path(device: &IsmConfig) -> IsmPath {
-    IsmPath {
-        pnet_match: !device.gid.chid.is_emulated(),
-        attaches: device.attaches,
-        ..IsmPath::new(device.device, device.gid)
-    }
+    let mut path = IsmPath::new(device.device, device.gid);
+    path.pnet_match = !device.gid.chid.is_emulated();
+    path.attaches = device.attaches;
+    path
 }

@@ -3,7 +3,7 @@
 
 use smc_proto::command::{RdmaCommand, TcpCommand};
 use smc_proto::completion::IsmCompletion;
-use smc_proto::endpoint::{ClcProgress, ConnOptions, Next, TcpEvent};
+use smc_proto::endpoint::{ClcProgress, Next, TcpEvent};
 use smc_proto::event::Event;
 use smc_proto::path::Paths;
 use smc_proto::wire::cdc::CDC_TYPE;
@@ -135,17 +135,12 @@ impl<S: Storage> Simulation<S> {
             .find(other_end)
             .map_or(id, |socket| socket.host);
         let (paths, ism) = (self.client_paths(id, peer), self.client_ism(id));
-        let paths = Paths {
-            rnics: &paths,
-            ism: &ism,
-        };
+        let paths = Paths::new(&paths, &ism);
         let Some(host) = self.hosts.get_mut(usize::from(id.0)) else {
             return;
         };
-        let options = ConnOptions {
-            option_negotiated: smc,
-            ..host.policy.options.clone()
-        };
+        let mut options = host.policy.options.clone();
+        options.option_negotiated = smc;
         let opened = match side {
             Side::Client => host.endpoint.connect(now, options, paths),
             Side::Server => host.endpoint.listen(now, options),
@@ -368,10 +363,7 @@ impl<S: Storage> Simulation<S> {
         };
         let now = self.host_now(mine);
         let (paths, ism) = (self.server_paths(mine, conn), self.server_ism(mine, conn));
-        let paths = Paths {
-            rnics: &paths,
-            ism: &ism,
-        };
+        let paths = Paths::new(&paths, &ism);
         let Some(host) = self.hosts.get_mut(index) else {
             return;
         };

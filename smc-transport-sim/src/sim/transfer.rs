@@ -124,6 +124,7 @@ impl<S: Storage> Simulation<S> {
                 buffer,
                 segments,
                 eye_catcher_at,
+                ..
             } = spans;
             let read = self.fabric.read_rmb(
                 host.id,

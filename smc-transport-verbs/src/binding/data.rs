@@ -72,7 +72,7 @@ impl<R: Rnic> Binding<R> {
                     conn,
                     buffer,
                     rkey,
-                    write: DataWrite { source, address },
+                    write: DataWrite::new(source, address),
                 };
                 self.post(link, &[request]);
             }

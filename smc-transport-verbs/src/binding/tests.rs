@@ -10,8 +10,8 @@ use smc_proto::config::{Config, Offers};
 use smc_proto::connection::Shutdown;
 use smc_proto::endpoint::{ClcProgress, ConnOptions, Endpoint};
 use smc_proto::event::{CloseReason, Event};
-use smc_proto::id::{ConnId, DeviceId, LanId};
-use smc_proto::path::{LocalPath, PathEvent, RoceVersion, Route};
+use smc_proto::id::{ConnId, DeviceId};
+use smc_proto::path::{LocalPath, PathEvent, RoceVersion};
 use smc_proto::storage::{Limits, Owned};
 use smc_proto::time::{Duration, Instant};
 use smc_proto::wire::clc::{MAX_LENGTH, Subnets};
@@ -59,34 +59,33 @@ impl Side {
     }
 
     fn paths(&self) -> Vec<LocalPath> {
-        let path = |device: DeviceId| LocalPath {
-            device,
-            port: 1,
-            gid_index: 0,
-            gid: Gid([
-                0,
-                0,
-                0,
-                0,
-                0,
-                0,
-                0,
-                0,
-                0,
-                0,
-                0xff,
-                0xff,
-                10,
-                0,
-                device.0,
-                self.number,
-            ]),
-            mac: Mac([2, 0, 0, 0, device.0, self.number]),
-            mtu: Mtu::M1024,
-            lan: LanId(0),
-            subnet_match: true,
-            roce: self.roce,
-            route: Route::Direct,
+        let path = |device: DeviceId| {
+            let mut path = LocalPath::new(
+                device,
+                1,
+                Gid([
+                    0,
+                    0,
+                    0,
+                    0,
+                    0,
+                    0,
+                    0,
+                    0,
+                    0,
+                    0,
+                    0xff,
+                    0xff,
+                    10,
+                    0,
+                    device.0,
+                    self.number,
+                ]),
+                Mac([2, 0, 0, 0, device.0, self.number]),
+            );
+            path.subnet_match = true;
+            path.roce = self.roce;
+            path
         };
         self.binding.devices().map(path).collect()
     }
@@ -428,12 +427,7 @@ fn a_peer_that_is_slow_to_find_delays_no_other() {
         _ => None,
     };
     let link = side.events.iter().find_map(up).unwrap();
-    let peer = QpAddress {
-        qpn: Qpn::new(2),
-        psn: Psn::new(0),
-        gid: Gid::default(),
-        mac: Mac::default(),
-    };
+    let peer = QpAddress::new(Qpn::new(2), Psn::new(0), Gid::default(), Mac::default());
     // The same queue pair to the same peer once more: the device does not mind.
     let again = RdmaCommand::ConnectQp {
         link,

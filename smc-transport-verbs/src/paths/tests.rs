@@ -193,10 +193,8 @@ fn clients_announce_their_networks_and_servers_compare() {
     assert_eq!(subnets.prefix_length, 24);
     assert!(host.facts.shares_subnet(ip("10.0.0.1"), &subnets));
     assert!(!host.facts.shares_subnet(ip("10.7.0.1"), &subnets));
-    let wider = Subnets {
-        prefix_length: 16,
-        ..subnets.clone()
-    };
+    let mut wider = subnets.clone();
+    wider.prefix_length = 16;
     assert!(!host.facts.shares_subnet(ip("10.0.0.1"), &wider));
     let more = [(ip("fd00:5::1"), 64), (ip("fe80::1"), 64)];
     host.facts.network.interfaces[1].addresses.extend(more);

@@ -5,10 +5,10 @@ use smc_proto::completion::RdmaCompletion;
 use smc_proto::config::Config;
 use smc_proto::endpoint::{BufferSpans, Endpoint};
 use smc_proto::event::{CloseReason, FallbackReason};
-use smc_proto::id::{BufferId, ConnId, DeviceId, GroupId, LanId, LinkId};
-use smc_proto::path::{LocalPath, RoceVersion, Route};
+use smc_proto::id::{BufferId, ConnId, DeviceId, GroupId, LinkId};
+use smc_proto::path::LocalPath;
 use smc_proto::time::Instant;
-use smc_proto::wire::types::{DiagnosisCode, Gid, Mac, Mtu, PeerId, Qpn, RKey, RToken};
+use smc_proto::wire::types::{DiagnosisCode, Gid, Mac, PeerId, Qpn, RKey, RToken};
 
 use super::{BASE, BUFFERS, CONNECTIONS, DEVICE, LINKS, MEMORY, Tables};
 use crate::Failure;
@@ -84,18 +84,14 @@ pub(super) const fn mac(number: u8) -> Mac {
 }
 
 pub(super) const fn path(number: u8, device: DeviceId) -> LocalPath {
-    LocalPath {
+    let mut path = LocalPath::new(
         device,
-        port: 1,
-        gid_index: 0,
-        gid: Gid([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, number]),
-        mac: mac(number),
-        mtu: Mtu::M1024,
-        lan: LanId(0),
-        subnet_match: true,
-        roce: RoceVersion::V1,
-        route: Route::Direct,
-    }
+        1,
+        Gid([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, number]),
+        mac(number),
+    );
+    path.subnet_match = true;
+    path
 }
 
 impl Host {

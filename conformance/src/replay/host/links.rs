@@ -75,7 +75,7 @@ impl QueuePair {
         (gid, mac): (Gid, Mac),
         mtu: Mtu,
     ) -> bool {
-        let peer = QpAddress { qpn, psn, gid, mac };
+        let peer = QpAddress::new(qpn, psn, gid, mac);
         self.bound == Some((peer, mtu))
     }
 }

@@ -54,10 +54,7 @@ impl Direct {
         match act {
             AppAct::Connect(settings) => {
                 let options = self.options_with(settings)?;
-                let paths = Paths {
-                    rnics: &self.paths,
-                    ism: &self.ism_paths,
-                };
+                let paths = Paths::new(&self.paths, &self.ism_paths);
                 let opened = self.endpoint.connect(now, options, paths);
                 let id = opened.map_err(|error| format!("{error:?}"))?;
                 self.conns.insert(conn, id);

@@ -39,15 +39,12 @@ const fn device(number: u64, form: Form) -> IsmGid {
 }
 
 fn ism(form: Form) -> IsmPath {
-    IsmPath {
-        device: DeviceId(0),
-        gid: device(1, form),
-        pnet_match: true,
-        reaches_v1: true,
-        v2: form.is_v2(),
-        reaches: Some(device(2, form)),
-        attaches: false,
-    }
+    let mut path = IsmPath::new(DeviceId(0), device(1, form));
+    path.pnet_match = true;
+    path.reaches_v1 = true;
+    path.v2 = form.is_v2();
+    path.reaches = Some(device(2, form));
+    path
 }
 
 impl Made {

@@ -36,10 +36,7 @@ impl Hand {
             } else if let Some(event) = self.endpoint.poll_event() {
                 if let Event::Proposed { conn } = event {
                     let ism = [self.path()];
-                    let paths = Paths {
-                        rnics: &[],
-                        ism: &ism,
-                    };
+                    let paths = Paths::new(&[], &ism);
                     // It may be gone already.
                     let _ = self.endpoint.accept(self.now, conn, paths);
                 }

@@ -40,11 +40,7 @@ pub(crate) fn token(host: usize, connection: u32) -> u32 {
 }
 
 fn proposal() -> Proposal {
-    let subnets = Subnets {
-        network: Ipv4Addr::new(10, 9, 9, 0),
-        prefix_length: 24,
-        ..Subnets::default()
-    };
+    let subnets = Subnets::ipv4(Ipv4Addr::new(10, 9, 9, 0), 24);
     Proposal {
         version: ClcVersion::V2,
         v1: OfferedPath::SmcR,

@@ -11,11 +11,7 @@ use crate::memory::MemoryError;
 use crate::observe::{IsmContent, IsmMoved};
 
 const fn spans(buffer: BufferId, segments: [Segment; 2]) -> BufferSpans {
-    BufferSpans {
-        buffer,
-        segments,
-        eye_catcher_at: None,
-    }
+    BufferSpans::new(buffer, segments)
 }
 
 fn memory_error(error: IsmError) -> MemoryError {

@@ -92,12 +92,7 @@ impl World {
 
     pub(super) fn address_of(&self, side: usize) -> QpAddress {
         let (gid, mac) = address(side as u8 + 1);
-        QpAddress {
-            qpn: self.qpn[side],
-            psn: first_psn(side),
-            gid,
-            mac,
-        }
+        QpAddress::new(self.qpn[side], first_psn(side), gid, mac)
     }
 
     /// Both queue pairs ready to send.

@@ -11,6 +11,7 @@ use crate::wire::types::BoundedList;
 
 /// The IP networks of a client.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub struct Subnets {
     /// The four octets RFC 7609 calls mask and describes as subnet number;
     /// Linux puts the network address (AMB-09). Unspecified on IPv6.
@@ -60,6 +61,25 @@ struct RawPrefix {
 const _: () = assert!(size_of::<RawPrefix>() == 17);
 
 impl Subnets {
+    /// One IPv4 network, with this many bits in its mask.
+    #[must_use]
+    pub const fn ipv4(network: Ipv4Addr, prefix_length: u8) -> Self {
+        Self {
+            network,
+            prefix_length,
+            ipv6: BoundedList::new(),
+        }
+    }
+
+    /// IPv6 networks, of which the first [`MAX_ENTRIES`] fit into a Proposal.
+    #[must_use]
+    pub fn ipv6(prefixes: impl IntoIterator<Item = Ipv6Prefix>) -> Self {
+        Self {
+            ipv6: prefixes.into_iter().collect(),
+            ..Self::default()
+        }
+    }
+
     /// Whether an address of this host is in one of the client's networks: the LAN
     /// check of RFC 7609 3.5.1.2, whose outcome is [`LocalPath::subnet_match`].
     ///
