@@ -306,10 +306,7 @@ pub fn group_hosts(world: &mut MeetingWorld) -> [Option<PeerHost>; 2] {
     of_groups(world, Endpoint::peer_host)
 }
 
-fn of_groups<T>(
-    world: &mut MeetingWorld,
-    ask: impl Fn(&Endpoint<Tables>, GroupId) -> T,
-) -> [T; 2] {
+fn of_groups<T>(world: &mut MeetingWorld, ask: impl Fn(&Endpoint<Tables>, GroupId) -> T) -> [T; 2] {
     world.hosts.map(|host| {
         let groups = world.sim.groups(host).to_vec();
         let [group] = groups.as_slice() else {

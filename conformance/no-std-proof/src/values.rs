@@ -88,8 +88,8 @@ any! {
             // The ninth and tenth find no room.
             let _ = subnets.ipv6.push(Ipv6Prefix::any(i));
         }
-        if let Some(first) = subnets.ipv6.first_mut() {
-            *first = Ipv6Prefix::any(i);
+        for prefix in &mut subnets.ipv6 {
+            prefix.length = i.octet();
         }
         if subnets.ipv6.is_full() {
             return Subnets::ipv6([Ipv6Prefix::any(i); 9]);

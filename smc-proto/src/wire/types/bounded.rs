@@ -79,6 +79,14 @@ impl<'a, T, const N: usize> IntoIterator for &'a BoundedList<T, N> {
     }
 }
 
+impl<'a, T, const N: usize> IntoIterator for &'a mut BoundedList<T, N> {
+    type Item = &'a mut T;
+    type IntoIter = slice::IterMut<'a, T>;
+    fn into_iter(self) -> slice::IterMut<'a, T> {
+        self.0.iter_mut()
+    }
+}
+
 impl<T: fmt::Debug, const N: usize> fmt::Debug for BoundedList<T, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(&self.0).finish()
