@@ -67,16 +67,60 @@ def references(node):
             yield from references(value)
 
 
+def numbers(node):
+    """Ids of fields, however a kind of type has them."""
+    parts = node.values() if isinstance(node, dict) else node if isinstance(node, list) else []
+    found = [node] if type(node) is int else []
+    return found + [number for part in parts for number in numbers(part)]
+
+
+def reachable(api):
+    """Items that a user of the crate can name, or has by what can be named.
+
+    A trait that is public in a private module bounds types, and nobody else has it: what its items
+    name is no part of the API.
+    """
+    index, seen, left = api["index"], set(), [api["root"]]
+    while left:
+        item = index.get(str(left.pop()))
+        if item is None or item["id"] in seen or item["crate_id"] != 0:
+            continue
+        seen.add(item["id"])
+        kind, inner = next(iter(item["inner"].items()))
+        if kind == "module":
+            left += inner["items"]
+        elif kind == "use":
+            left.append(inner["id"])
+        elif kind == "impl":
+            left += inner["items"]
+        elif kind == "trait":
+            left += inner["items"]
+        elif kind in ("struct", "enum", "union"):
+            left += inner["impls"] + inner.get("variants", [])
+            left += numbers([inner.get("fields"), inner.get("kind")])
+        elif kind == "variant":
+            left += numbers(inner["kind"])
+    return seen
+
+
+def known(api, implementation, reached):
+    """Whether the trait is one of another crate, or can be named."""
+    trait = implementation["trait"]
+    path = trait and api["paths"].get(str(trait["id"]))
+    return not path or path["crate_id"] != 0 or trait["id"] in reached
+
+
 def foreign(api):
     """Of every item of another crate that the API names: its crate, its path, and where."""
-    crates, found, own = api["external_crates"], {}, 0
+    crates, found = api["external_crates"], {}
+    reached, own = reachable(api), 0
     for item in api["index"].values():
-        if item["crate_id"] != 0:
+        if item["crate_id"] != 0 or item["id"] not in reached:
             continue
         own += 1
         inner = item["inner"]
         kind = inner.get("impl")
-        if kind and (kind["blanket_impl"] or kind["is_synthetic"]):
+        if kind and (kind["blanket_impl"] or kind["is_synthetic"] or not known(api, kind, reached)):
             continue
         if "use" in inner and inner["use"]["id"] is not None:
             named = [inner["use"]["id"]]
@@ -90,8 +134,8 @@ def foreign(api):
             span = item["span"]
             place = f"{span['filename']}:{span['begin'][0]}" if span else "?"
             found.setdefault((crate, "::".join(path["path"])), place)
-    if not own:
-        sys.exit("rustdoc's description has no item: is its format another one?")
+    if own < 20:
+        sys.exit(f"rustdoc's description has {own} items: is its format another one?")
     return found
 
 

@@ -395,6 +395,8 @@ fn bounded_list(input: &mut Input, sink: &mut Sink) {
     list.sort_unstable();
     keep((&list).into_iter().count());
     sink.hashed(&list, &BoundedList::default());
+    list.clear();
+    keep(list.len());
 }
 
 fn defaults() {

@@ -190,7 +190,7 @@ fn each_reason_of_the_server_has_its_code() {
     let own = config(&["COMMON"]);
     let stranger = config(&["STRANGER"]);
     let no_eids = |mut p: Proposal| {
-        p.v2_offer.as_mut().unwrap().eids = Default::default();
+        p.v2_offer.as_mut().unwrap().eids.clear();
         p
     };
     let limits = |connections, links| {

@@ -33,6 +33,11 @@ impl<T, const N: usize> BoundedList<T, N> {
         self.0.push(entry)
     }
 
+    /// Removes all entries.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
     /// Whether there are `N` entries.
     #[must_use]
     pub fn is_full(&self) -> bool {
@@ -109,5 +114,7 @@ mod tests {
         changed[3] = 9;
         assert_ne!(changed, list);
         assert_eq!((&changed).into_iter().sum::<u8>(), 12);
+        changed.clear();
+        assert_eq!(changed, BoundedList::default());
     }
 }
