@@ -194,9 +194,9 @@ pub struct ConnectionConfig {
     /// Where this is set, [`Event::Reset`](crate::event::Event::Reset) reports such an end at once.
     /// Reads give the bytes, and an end of the stream that the peer had sent before; writes fail with
     /// [`ApiMisuse::Reset`](crate::connection::ApiMisuse::Reset). The receive buffer and the handle
-    /// are kept until the application has closed or aborted the connection, at the latest. The own
-    /// abort is sent when everything was read, as it tells the peer that nothing more is. Nothing is
-    /// added after the end: report what devices have received before a reset of TCP, or a failure.
+    /// are kept until the application has closed or aborted the connection, at the latest. Over SMC-D
+    /// the own abort is sent when everything was read, as the peer may give memory back after it
+    /// (D-061); over SMC-R at once. Nothing is added after the end: report what devices have received before a reset of TCP, or a failure.
     /// Bytes are discarded in any case if the peer broke the protocol, or the receive buffer is
     /// damaged or in dispute (RMB-025).
     pub keep_received: bool,

@@ -182,6 +182,9 @@ pub struct Connection {
     validated: bool,
     /// The connection was reset, and what had arrived before was left to the application.
     kept: bool,
+    /// The peer writes into memory that it may give back once this side has sent C or A (D-061).
+    #[cfg(feature = "smc-d")]
+    smcd: bool,
 }
 
 /// Bytes of a cache line, of most processors.
@@ -241,6 +244,8 @@ impl Connection {
             read_shut: false,
             validated: false,
             kept: false,
+            #[cfg(feature = "smc-d")]
+            smcd: false,
             counts: Counts::default(),
         }
     }

@@ -253,6 +253,7 @@ impl<'a, T> Pool<'a, T> {
     }
 
     /// The handle's object, if it still exists.
+    #[cfg(feature = "smc-d")]
     #[inline]
     pub(crate) fn live(&self, index: Idx<T>, generation: u32) -> Option<&T> {
         self.view().live(index, generation)

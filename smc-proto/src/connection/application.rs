@@ -138,7 +138,7 @@ impl Connection {
         //= URG-006
         //= FLOW-013
         if urgent || (len > 0 && self.rx.is_update_requested()) {
-            self.wants.insert(Wants::NOTIFY);
+            self.want_update();
         }
         Ok(len)
     }
@@ -161,9 +161,19 @@ impl Connection {
         self.rx.urgent.take();
         //= URG-007
         if self.rx.consume(0) {
-            self.wants.insert(Wants::NOTIFY);
+            self.want_update();
         }
         Ok(urgent)
+    }
+
+    /// Publishes the consumer cursor at once, unless C or A is out: nothing follows these.
+    #[cold]
+    fn want_update(&mut self) {
+        //= CLOSE-029
+        //= ABORT-019
+        if !self.close.final_emitted() {
+            self.wants.insert(Wants::NOTIFY);
+        }
     }
 
     /// Changes how urgent bytes that are not taken yet are read; see

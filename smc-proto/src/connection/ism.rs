@@ -25,6 +25,7 @@ impl Connection {
     #[must_use]
     pub fn attached(mut self, head: u32) -> Self {
         self.tx.attach(head);
+        self.smcd = true;
         self
     }
 
@@ -32,6 +33,7 @@ impl Connection {
     #[must_use]
     pub fn over_smcd(mut self) -> Self {
         self.tx.urgent.set_overwritten();
+        self.smcd = true;
         self
     }
 

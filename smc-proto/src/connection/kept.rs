@@ -2,8 +2,8 @@
 //! ([`ConnectionConfig::keep_received`]).
 //!
 //! ```text
-//!   reset ──► kept: bytes are read, writes fail, A waits ──┬─ all was read ──────► A ──► CLOSED
-//!                                                          └─ closed, aborted ───► A ──► CLOSED
+//!   reset ──► kept: bytes are read, writes fail ──┬─ all was read ──────► CLOSED
+//!             SMC-R: A at once; SMC-D: A waits    └─ closed, aborted ───► CLOSED
 //!   reset, path lost ──► kept, no A ───────────────────────── closed, aborted ─────────► CLOSED
 //! ```
 
@@ -44,6 +44,17 @@ impl Connection {
     /// bytes, or the end of the stream.
     pub(crate) fn keeps_received(&self) -> bool {
         self.kept && (self.rx.unread() > 0 || self.is_done_in_order())
+    }
+
+    /// Whether A waits until everything was read: over SMC-D the peer may give back the memory that
+    /// it has written when it has this side's A. An RMB is this side's own.
+    //= D-061
+    pub(super) fn is_abort_deferred(&self) -> bool {
+        #[cfg(feature = "smc-d")]
+        let smcd = self.smcd;
+        #[cfg(not(feature = "smc-d"))]
+        let smcd = false;
+        smcd && self.keeps_received()
     }
 
     /// Drops what was received, or keeps it for the application. Returns what is left to be done:

@@ -12,6 +12,7 @@ mod hostile;
 mod invariants;
 #[cfg(feature = "smc-d")]
 mod ism;
+#[cfg(feature = "smc-d")]
 mod kept;
 mod message;
 mod property;

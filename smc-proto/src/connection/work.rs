@@ -186,8 +186,7 @@ impl Connection {
     #[cold]
     fn wants_notify_at_end(&self) -> bool {
         if self.close.final_decided() {
-            // A says that nothing more is read: the peer may give back what it has written (D-061).
-            return self.wants.contains(Wants::NOTIFY) && !self.keeps_received();
+            return self.wants.contains(Wants::NOTIFY) && !self.is_abort_deferred();
         }
         // D or C goes when every message is completed and takes the cursor along;
         // further messages before it would put that off without end.

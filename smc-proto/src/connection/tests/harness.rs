@@ -137,6 +137,16 @@ impl Pair {
         Self::configured(ConnectionConfig::DEFAULT, a, b, send_buffer, inline)
     }
 
+    /// Connections of SMC-D: the peer may give back the memory that it has written once it has C
+    /// or A (D-061).
+    #[cfg(feature = "smc-d")]
+    pub(super) fn over_smcd(mut self) -> Self {
+        for side in &mut self.sides {
+            side.conn = side.conn.clone().over_smcd();
+        }
+        self
+    }
+
     pub(super) fn configured(
         cfg: ConnectionConfig,
         a: Ring,

@@ -16,6 +16,24 @@ fn pair(usable: u32, keep: bool) -> Pair {
     Pair::configured(cfg, ring, ring, usable, false)
 }
 
+/// Whether the peer may give back the memory that it has written once it has A (D-061).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Medium {
+    Rdma,
+    SharedMemory,
+}
+
+const MEDIA: [Medium; 2] = [Medium::Rdma, Medium::SharedMemory];
+
+/// Two sides that keep what was received.
+fn keeping(usable: u32, medium: Medium) -> Pair {
+    let pair = pair(usable, true);
+    match medium {
+        Medium::Rdma => pair,
+        Medium::SharedMemory => pair.over_smcd(),
+    }
+}
+
 fn write_fails(pair: &mut Pair, side: usize) -> bool {
     let (now, cfg) = (pair.now, pair.cfg);
     pair.conn(side).commit(now, &cfg, 1) == Err(ApiMisuse::Reset)
@@ -56,10 +74,43 @@ fn answered(pair: &mut Pair, end: End) {
     while pair.deliver(1) {}
 }
 
+/// Reads the 5 bytes of the answer in two pieces. Whether A is out, before and between.
+fn reads_the_answer(pair: &mut Pair) -> [bool; 2] {
+    let mut is_out = [false; 2];
+    for (at, len) in [3, 2].into_iter().enumerate() {
+        pair.run();
+        is_out[at] = pair.sides[0].last_cdc().connection_flags == A;
+        assert_eq!(pair.sides[0].closed_notices, 0);
+        assert!(!pair.sides[0].conn.is_end_of_stream());
+        assert!(write_fails(pair, 0));
+        assert_eq!(pair.recv(0, 3), len);
+    }
+    is_out
+}
+
 #[test]
-fn an_answer_before_a_reset_is_read_then_the_reset_follows() {
+fn over_rdma_a_goes_at_once_and_the_answer_before_the_reset_is_read() {
     for end in ENDS {
-        let mut pair = pair(16, true);
+        let mut pair = keeping(16, Medium::Rdma);
+        answered(&mut pair, end);
+        let reset = Notices::RESET | Notices::READABLE;
+        assert!(pair.sides[0].notices.contains(reset), "{end:?}");
+        assert_eq!(reads_the_answer(&mut pair), [true, true], "{end:?}");
+        // The element is free when the application has closed.
+        pair.shutdown(0, Shutdown::Both);
+        while pair.states() != [Closed, Closed] {
+            assert!(pair.fire(), "{end:?}: {:?}", pair.states());
+        }
+        assert!(pair.sides.iter().all(|s| s.closed_notices == 1), "{end:?}");
+        assert!(pair.sides.iter().all(|s| s.conn.is_finished()), "{end:?}");
+    }
+}
+
+#[test]
+fn over_shared_memory_a_waits_until_the_answer_is_read() {
+    //= D-061 test
+    for end in ENDS {
+        let mut pair = keeping(16, Medium::SharedMemory);
         answered(&mut pair, end);
         let state = match end {
             End::Early => PeerAbortWait,
@@ -68,24 +119,7 @@ fn an_answer_before_a_reset_is_read_then_the_reset_follows() {
         assert_eq!(pair.states()[0], state, "{end:?}");
         let reset = Notices::RESET | Notices::READABLE;
         assert!(pair.sides[0].notices.contains(reset), "{end:?}");
-        assert!(!pair.sides[0].conn.is_end_of_stream());
-        assert!(write_fails(&mut pair, 0));
-        // The peer may give back what it wrote once it has A (D-061): A waits.
-        pair.run();
-        assert_eq!(
-            pair.sides[0].last_cdc().connection_flags,
-            ConnectionFlags::empty()
-        );
-        assert_eq!(pair.sides[0].closed_notices, 0);
-        assert_eq!(pair.recv(0, 3), 3);
-        pair.run();
-        assert_eq!(
-            pair.sides[0].last_cdc().connection_flags,
-            ConnectionFlags::empty()
-        );
-        assert_eq!(pair.recv(0, 3), 2);
-        assert!(!pair.sides[0].conn.is_end_of_stream());
-        assert!(write_fails(&mut pair, 0));
+        assert_eq!(reads_the_answer(&mut pair), [false, false], "{end:?}");
         pair.run();
         assert_eq!(pair.sides[0].last_cdc().connection_flags, A, "{end:?}");
         while pair.states() != [Closed, Closed] {
@@ -112,25 +146,29 @@ fn by_default_a_reset_discards_what_arrived() {
 
 #[test]
 fn who_closes_or_aborts_reads_nothing_more() {
-    for end in ENDS {
-        for aborts in [false, true] {
-            for first in [0, 2, 5] {
-                let mut pair = pair(16, true);
-                answered(&mut pair, end);
-                assert_eq!(pair.recv(0, first), first);
-                if aborts {
-                    pair.abort(0);
-                } else {
-                    pair.shutdown(0, Shutdown::Both);
-                }
-                assert!(pair.sides[0].conn.readable().is_empty());
-                pair.run();
-                assert_eq!(pair.sides[0].last_cdc().connection_flags, A);
-                while pair.states() != [Closed, Closed] {
-                    assert!(pair.fire(), "{end:?}: {:?}", pair.states());
-                }
-                assert_eq!(pair.sides[0].closed_notices, 1, "{end:?}");
+    for (end, medium) in ENDS
+        .into_iter()
+        .flat_map(|end| MEDIA.map(|medium| (end, medium)))
+    {
+        for (aborts, first) in [false, true]
+            .into_iter()
+            .flat_map(|a| [0, 2, 5].map(|f| (a, f)))
+        {
+            let mut pair = keeping(16, medium);
+            answered(&mut pair, end);
+            assert_eq!(pair.recv(0, first), first);
+            if aborts {
+                pair.abort(0);
+            } else {
+                pair.shutdown(0, Shutdown::Both);
             }
+            assert!(pair.sides[0].conn.readable().is_empty());
+            pair.run();
+            assert_eq!(pair.sides[0].last_cdc().connection_flags, A);
+            while pair.states() != [Closed, Closed] {
+                assert!(pair.fire(), "{end:?}: {:?}", pair.states());
+            }
+            assert_eq!(pair.sides[0].closed_notices, 1, "{end:?}");
         }
     }
 }
@@ -138,7 +176,7 @@ fn who_closes_or_aborts_reads_nothing_more() {
 #[test]
 fn what_arrived_outlives_the_path_to_the_peer() {
     for reset_first in [false, true] {
-        let mut pair = pair(16, true);
+        let mut pair = keeping(16, Medium::SharedMemory);
         answered(
             &mut pair,
             if reset_first { End::Aborts } else { End::Early },
@@ -241,8 +279,11 @@ fn an_urgent_byte_before_a_reset_can_be_taken() {
 /// Nothing that comes after the reset is added to what is kept.
 #[test]
 fn a_peer_adds_nothing_after_a_reset() {
-    for end in ENDS {
-        let mut pair = pair(16, true);
+    for (end, medium) in ENDS
+        .into_iter()
+        .flat_map(|end| MEDIA.map(|medium| (end, medium)))
+    {
+        let mut pair = keeping(16, medium);
         answered(&mut pair, end);
         let (now, cfg) = (pair.now, pair.cfg);
         let mut more = pair.sides[1].last_cdc();

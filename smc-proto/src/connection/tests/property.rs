@@ -144,7 +144,7 @@ proptest! {
         a in ring(),
         b in ring(),
         send_buffer in 1..24u32,
-        (inline, keep) in any::<(bool, bool)>(),
+        (inline, keep, smcd) in any::<(bool, bool, bool)>(),
         actions in prop::collection::vec(action(), 0..160),
     ) {
         //= CASE-E01 test
@@ -157,6 +157,12 @@ proptest! {
         let mut cfg = ConnectionConfig::DEFAULT;
         cfg.keep_received = keep;
         let mut pair = Pair::configured(cfg, a, b, send_buffer, inline);
+        #[cfg(feature = "smc-d")]
+        if smcd {
+            pair = pair.over_smcd();
+        }
+        #[cfg(not(feature = "smc-d"))]
+        let _ = smcd;
         for action in actions {
             act(&mut pair, action);
         }
