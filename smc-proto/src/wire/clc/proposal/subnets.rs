@@ -71,7 +71,7 @@ impl Subnets {
         }
     }
 
-    /// IPv6 networks, of which the first [`MAX_ENTRIES`] fit into a Proposal.
+    /// IPv6 networks, of which the first 8 fit into a Proposal.
     #[must_use]
     pub fn ipv6(prefixes: impl IntoIterator<Item = Ipv6Prefix>) -> Self {
         Self {
