@@ -35,11 +35,15 @@ impl Program {
     }
 
     /// Compiles the program with the thread sanitizer. It has to ignore what the library does, which
-    /// was not compiled with it: the locks of Rust are no functions that it knows.
+    /// was not compiled with it: the locks of Rust are no functions that it knows. A child after a
+    /// fork may start threads, as the library does when the child connects.
     pub(crate) fn with_threads(name: &str) -> Self {
         let flags = ["-O1", "-g", "-fsanitize=thread", "-static-libtsan"];
         Self {
-            variable: Some(("TSAN_OPTIONS", "ignore_noninstrumented_modules=1")),
+            variable: Some((
+                "TSAN_OPTIONS",
+                "ignore_noninstrumented_modules=1:die_after_fork=0",
+            )),
             ..Self::compile_with(name, &format!("{name}-threads"), &flags)
         }
     }
