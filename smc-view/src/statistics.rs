@@ -115,9 +115,9 @@ pub enum Side {
 pub enum Extra {
     /// Urgent data was sent.
     Urgent,
-    /// Small writes are held back.
+    /// `TCP_CORK` was set: small writes are held back.
     Cork,
-    /// Small writes are never held back.
+    /// `TCP_NODELAY` was set: what was held back is sent.
     NoDelay,
     /// A call sent more than the send buffer holds.
     SendBufferTooSmall,

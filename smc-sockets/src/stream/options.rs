@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rustix::net::sockopt;
+use smc_view::Extra;
 
 use super::SmcStream;
 use crate::socket::Status;
@@ -89,6 +90,7 @@ impl SmcStream {
         let smc = self.smc()?;
         self.socket().tcp.set_nodelay(nodelay)?;
         if let (true, Some(shard)) = (nodelay, smc) {
+            self.socket().view.extra(Extra::NoDelay);
             shard.lock_for(self.socket()).flush(shard, self.socket());
         }
         Ok(())
@@ -112,6 +114,9 @@ impl SmcStream {
         let smc = self.smc()?;
         sockopt::set_tcp_cork(&self.socket().tcp, cork)?;
         if let Some(shard) = smc {
+            if cork {
+                self.socket().view.extra(Extra::Cork);
+            }
             shard
                 .lock_for(self.socket())
                 .cork(shard, self.socket(), cork);

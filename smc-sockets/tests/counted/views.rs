@@ -66,6 +66,13 @@ fn a_process_publishes_what_its_connections_are() {
     }
     let mut into = vec![0; 150_000];
     accepted.read_exact(&mut into).unwrap();
+    // Options count when they are set.
+    for nodelay in [true, false] {
+        client.set_nodelay(nodelay).unwrap();
+    }
+    for cork in [true, false, true, false] {
+        accepted.set_cork(cork).unwrap();
+    }
     accepted.write_all(&[2; 7]).unwrap();
     client.read_exact(&mut into[..7]).unwrap();
     for (role, sent, received) in [(Role::Client, 150_000, 7), (Role::Server, 7, 150_000)] {
@@ -124,6 +131,8 @@ fn a_process_publishes_what_its_connections_are() {
         ("SMC_SRV_V2_SUCC_CNT", 1),
         ("SMC_USR_TX_BUF_64K", 3),
         ("SMC_USR_TX_BUF_8K", 1),
+        ("SMC_NDLY_CNT", 1),
+        ("SMC_CORK_CNT", 2),
         ("SMC_RX_RMB_USAGE", 0),
     ] {
         assert_eq!(smc_d.get(key), value, "{key}");
