@@ -30,6 +30,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -285,6 +286,26 @@ __attribute__((unused)) static pid_t branch(void)
         alarm(LIMIT);
     }
     return child;
+}
+
+/* Stops this child until its parent has it go on. A parent that ends ends it as well: it has the
+ * parent's standard output, which would stay open. */
+__attribute__((unused)) static void stop(void)
+{
+    MUST(prctl(PR_SET_PDEATHSIG, SIGKILL));
+    raise(SIGSTOP);
+}
+
+/* Waits until a child has stopped itself. One that ends instead has not done what the other role waits
+ * for: this role ends with a line, not by the alarm. */
+__attribute__((unused)) static void await_stop(pid_t child)
+{
+    int status;
+    must("waitpid", waitpid(child, &status, WUNTRACED));
+    if (!WIFSTOPPED(status)) {
+        say("cannot go on: a child ends with %x", status);
+        exit(1);
+    }
 }
 
 /* Waits until a thread of this process sleeps, so that a call it began waits. */

@@ -527,10 +527,10 @@ static void speaks_in_vain_client(int port)
         children[at] = branch();
         if (children[at] == 0) {
             begin(port);
-            raise(SIGSTOP);
+            stop();
             _exit(0);
         }
-        MUST(waitpid(children[at], NULL, WUNTRACED));
+        await_stop(children[at]);
     }
     MUST(close(greet(port)));
     for (int at = 0; at < SILENT; at++) {
@@ -605,7 +605,7 @@ static void gives_up_server(int listener)
 static void sleeper(int port)
 {
     int fd = begin(port);
-    raise(SIGSTOP);
+    stop();
     await(fd, POLLOUT);
     int error = pending_error(fd);
     set_nonblocking(fd, false);
@@ -620,9 +620,9 @@ static void gives_up_client(int port)
         pid_t child = branch();
         if (child == 0)
             sleeper(port);
-        int status;
-        MUST(waitpid(child, &status, WUNTRACED));
+        await_stop(child);
         await_peer(own);
+        int status;
         MUST(kill(child, SIGCONT));
         MUST(waitpid(child, &status, 0));
         say("a client ends with %x", status);
