@@ -234,7 +234,8 @@ impl Sockets for OurSockets {
             Some(App::Connecting(_)) => false,
             Some(App::Open(stream)) => match stream.peek(&mut [0]) {
                 Ok(0) => true,
-                Ok(_) => false,
+                // Bytes that arrived before a reset stay readable.
+                Ok(_) => !in_order && matches!(stream.take_error(), Ok(Some(_))),
                 Err(error) => !in_order && error.kind() != ErrorKind::WouldBlock,
             },
         }
