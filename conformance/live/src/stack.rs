@@ -1,6 +1,6 @@
 //! Our own stack, as it is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr};
 use std::time::Duration;
@@ -35,6 +35,8 @@ pub struct OurSockets {
     listener: Option<SmcListener>,
     coming: BTreeMap<SocketAddr, u8>,
     apps: BTreeMap<u8, App>,
+    /// Those whose reset was reported while there was still something to read.
+    reset: BTreeSet<u8>,
     taken: Taken,
     below: Box<dyn Below>,
 }
@@ -83,6 +85,7 @@ impl OurSockets {
             listener: None,
             coming: BTreeMap::new(),
             apps: BTreeMap::new(),
+            reset: BTreeSet::new(),
             taken: Taken::default(),
             below,
         }
@@ -234,8 +237,13 @@ impl Sockets for OurSockets {
             Some(App::Connecting(_)) => false,
             Some(App::Open(stream)) => match stream.peek(&mut [0]) {
                 Ok(0) => true,
-                // Bytes that arrived before a reset stay readable.
-                Ok(_) => !in_order && matches!(stream.take_error(), Ok(Some(_))),
+                // Bytes that arrived before a reset stay readable, and the error is reported once.
+                Ok(_) => {
+                    if matches!(stream.take_error(), Ok(Some(_))) {
+                        self.reset.insert(conn);
+                    }
+                    !in_order && self.reset.contains(&conn)
+                }
                 Err(error) => !in_order && error.kind() != ErrorKind::WouldBlock,
             },
         }
