@@ -188,9 +188,10 @@ impl Device {
             channel.outbox.fail_offers(IsmError::Unreachable);
         }
         self.after_send(key);
-        let Some(channel) = self.channels.remove(key) else {
+        let Some(mut channel) = self.channels.remove(key) else {
             return;
         };
+        channel.kept.discard_all();
         self.note_behind();
         let peer = channel.owner();
         self.keep_ended_socket(channel.uid, channel.socket);

@@ -6,6 +6,7 @@
 //!            └─ end, peer has read everything ──────► finished: the page of the head stays
 //!   finished ── announced again by the peer ────────► attached
 //!   unread, finished ── WITHDRAW, end of the peer ──► pages freed, unmapped
+//!   unread, finished ── end of this device ─────────► unmapped; of finished ones the rings are freed
 //! ```
 //!
 //! A mapping is kept for three reasons:
@@ -90,7 +91,7 @@ impl Finished {
     }
 }
 
-/// Kept DMBs of one peer. Dropping them frees their pages.
+/// Kept DMBs of one peer. Dropping them leaves to the peer what it may still read.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
     unread: Vec<Named>,
@@ -212,6 +213,15 @@ impl Kept {
         }
     }
 
+    /// Frees the pages of all DMBs: the peer has ended. Another process may still have its files,
+    /// and their charge.
+    //= SHM-051
+    pub(super) fn discard_all(&mut self) {
+        let finished = self.finished.drain(..).map(|finished| finished.dmb);
+        let all = self.unread.drain(..).chain(finished);
+        all.for_each(|dmb| dmb.region.discard());
+    }
+
     /// Number of finished DMBs.
     #[cfg(test)]
     pub(super) fn finished(&self) -> usize {
@@ -225,13 +235,12 @@ impl Kept {
     }
 }
 
+/// The device ends before the peer, which may read what was not read yet as late as it likes.
 //= SHM-051
+//= SHM-053
 impl Drop for Kept {
     fn drop(&mut self) {
-        // The peer has gone, but another process may still have its files, and their charge.
-        let finished = self.finished.iter().map(|finished| &finished.dmb);
-        let all = self.unread.iter().chain(finished);
-        all.for_each(|dmb| dmb.region.discard());
+        self.finished.iter_mut().for_each(Finished::free_ring);
     }
 }
 

@@ -111,6 +111,45 @@ fn an_own_dmb_is_empty_when_it_is_gone_though_the_peer_keeps_it() {
     }
 }
 
+/// A reader that is slow, and a writer whose process ends in the meantime.
+//= SHM-051 test
+//= SHM-053 test
+#[test]
+fn what_the_peer_may_still_read_outlives_this_device() {
+    for is_stranger in [false, true] {
+        for detaches in [false, true] {
+            let (mut device, far, _bells) = with_hostile();
+            if is_stranger {
+                estrange(&mut device);
+            }
+            let (unread, remote) = written(&mut device, &far, 1);
+            if detaches {
+                device.detach_dmb(remote).unwrap();
+            }
+            let (finished, remote) = written(&mut device, &far, 2);
+            device.discard_dmb(remote).unwrap();
+            drop(device);
+            let bytes = read(&unread);
+            assert!(bytes[..32] == [9; 32] && bytes[32..].iter().all(|byte| *byte == 7));
+            // The head has the last CDC message.
+            assert_eq!(read(&finished)[..32], [9; 32]);
+        }
+    }
+}
+
+/// The peer's process ends, and another process has its file.
+//= SHM-051 test
+#[test]
+fn what_a_peer_that_has_ended_did_not_read_is_given_back() {
+    let (mut device, far, _bells) = with_hostile();
+    let (file, remote) = written(&mut device, &far, 1);
+    device.detach_dmb(remote).unwrap();
+    drop(far);
+    device.note_readable();
+    while device.poll().is_some() {}
+    await_empty(&file);
+}
+
 //= SHM-051 test
 #[test]
 fn what_the_peer_may_still_read_stays_until_it_takes_its_dmb_back() {
