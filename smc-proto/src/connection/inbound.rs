@@ -215,11 +215,14 @@ impl Connection {
         cfg: &ConnectionConfig,
         flags: ConnectionFlags,
     ) {
-        self.rx.done = true;
+        self.rx.done |= flags.contains(ConnectionFlags::SENDING_DONE);
         let act = if flags.contains(ConnectionFlags::ABNORMAL_CLOSE) {
             self.close.peer_abort()
         } else if flags.contains(ConnectionFlags::PEER_CONNECTION_CLOSED) {
-            self.close.peer_closed(self.tx.is_undelivered())
+            let undelivered = self.tx.is_undelivered();
+            // C implies D, unless it resets the connection.
+            self.rx.done |= !undelivered;
+            self.close.peer_closed(undelivered)
         } else {
             self.close.peer_done()
         };

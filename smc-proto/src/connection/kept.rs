@@ -6,6 +6,9 @@
 //!             SMC-R: A at once; SMC-D: A waits    └─ closed, aborted ───► CLOSED
 //!   reset, path lost ──► kept, no A ───────────────────────── closed, aborted ─────────► CLOSED
 //! ```
+//!
+//! Where the peer had ended its stream before, that end stays readable behind the bytes: CLOSED
+//! is reported when the application has closed or aborted the connection.
 
 use super::close::{Act, CloseState};
 use super::notices::{CloseCause, Notices};
@@ -33,11 +36,9 @@ impl CloseCause {
 }
 
 impl Connection {
-    /// Whether the peer has ended its stream, and the connection was not reset by the same message.
-    pub(crate) fn is_done_in_order(&self) -> bool {
-        let reset = Some(CloseCause::PeerAborted) == self.close.cause
-            || Some(CloseCause::PeerClosedEarly) == self.close.cause;
-        self.rx.done && !reset
+    /// Whether the peer has ended its stream. A reset alone does not end it.
+    pub(crate) const fn is_done_in_order(&self) -> bool {
+        self.rx.done
     }
 
     /// Whether the connection was reset, and the application may still read what arrived before:
@@ -46,7 +47,7 @@ impl Connection {
         self.kept && (self.rx.unread() > 0 || self.is_done_in_order())
     }
 
-    /// Whether A waits until everything was read: over SMC-D the peer may give back the memory that
+    /// Whether A waits until all bytes were read: over SMC-D the peer may give back the memory that
     /// it has written when it has this side's A. An RMB is this side's own.
     //= D-061
     pub(super) fn is_abort_deferred(&self) -> bool {
@@ -54,7 +55,7 @@ impl Connection {
         let smcd = self.smcd;
         #[cfg(not(feature = "smc-d"))]
         let smcd = false;
-        smcd && self.keeps_received()
+        smcd && self.kept && self.rx.unread() > 0
     }
 
     /// Drops what was received, or keeps it for the application. Returns what is left to be done:

@@ -82,8 +82,9 @@ impl Groups<'_> {
                         connection.on_fatal(now, &config.connection, FatalCause::LinkLost);
                     });
                     groups.release(conn);
-                    // Its application may still read, and the links go before that.
-                    if groups.keeps_received(conn) {
+                    // Where its application may still read, or has it lent, the links go earlier.
+                    let phase = groups.conn(conn).map(|record| record.phase);
+                    if phase == Some(Phase::Active) {
                         groups.assign_link(Idx::NONE, conn);
                     }
                 }

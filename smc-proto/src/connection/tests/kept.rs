@@ -225,6 +225,72 @@ fn a_stream_that_had_ended_before_the_path_was_lost_ends_in_order() {
     assert_eq!(pair.sides[0].closed_notices, 1);
 }
 
+/// D, then A: the peer has ended its stream before it aborted.
+#[test]
+fn an_end_of_stream_before_a_reset_stays_readable() {
+    for (unread, medium) in [0, 5]
+        .into_iter()
+        .flat_map(|unread| MEDIA.map(|medium| (unread, medium)))
+    {
+        let mut pair = keeping(16, medium);
+        pair.send(1, unread, false);
+        pair.shutdown(1, Shutdown::Write);
+        pair.run();
+        assert_eq!(pair.states(), [AppCloseWait1, PeerCloseWait1]);
+        pair.abort(1);
+        pair.poll(1);
+        while pair.deliver(1) {}
+        assert!(pair.sides[0].notices.contains(Notices::RESET));
+        pair.run();
+        // Over shared memory A waits for what is unread, not for the end of the stream.
+        let waits = medium == Medium::SharedMemory && unread > 0;
+        let is_out = |pair: &Pair| pair.states()[0] == Closed;
+        assert_eq!(is_out(&pair), !waits, "{unread} unread, {medium:?}");
+        assert_eq!(pair.recv(0, 16), unread);
+        assert!(pair.sides[0].conn.is_end_of_stream());
+        assert!(write_fails(&mut pair, 0));
+        pair.run();
+        assert!(is_out(&pair), "{unread} unread, {medium:?}");
+        assert_eq!(pair.sides[0].closed_notices, 0);
+        assert!(pair.sides[0].conn.is_end_of_stream());
+        pair.shutdown(0, Shutdown::Both);
+        while pair.states() != [Closed, Closed] {
+            assert!(
+                pair.fire(),
+                "{unread} unread, {medium:?}: {:?}",
+                pair.states()
+            );
+        }
+        assert!(pair.sides.iter().all(|s| s.closed_notices == 1));
+    }
+}
+
+/// An A that carries the peer's D ends the stream; a C for which bytes are left resets it.
+#[test]
+fn only_d_ends_the_stream_of_a_connection_that_is_reset() {
+    for flags in [
+        A,
+        A | ConnectionFlags::SENDING_DONE,
+        ConnectionFlags::PEER_CONNECTION_CLOSED,
+    ] {
+        let mut pair = keeping(16, Medium::Rdma);
+        pair.send(1, 5, false);
+        pair.run();
+        pair.send(0, 3, false);
+        pair.poll(0);
+        let (now, cfg) = (pair.now, pair.cfg);
+        let mut last = pair.sides[1].last_cdc();
+        last.sequence += 1;
+        last.connection_flags = flags;
+        let _ = pair.conn(0).on_cdc(now, &cfg, &last);
+        pair.check();
+        assert!(pair.sides[0].notices.contains(Notices::RESET), "{flags:?}");
+        assert_eq!(pair.recv(0, 16), 5, "{flags:?}");
+        let ended = flags.contains(ConnectionFlags::SENDING_DONE);
+        assert_eq!(pair.sides[0].conn.is_end_of_stream(), ended, "{flags:?}");
+    }
+}
+
 #[test]
 fn a_peer_that_misbehaved_or_took_the_element_leaves_nothing() {
     //= RMB-025 test
