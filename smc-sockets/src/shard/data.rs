@@ -80,7 +80,12 @@ impl State {
             None => None,
         };
         match read {
-            Some(Ok(ReadOutcome { bytes: 0, .. })) => self.nothing_to_read(shard, socket, now),
+            Some(Ok(ReadOutcome { bytes: 0, .. })) => {
+                if !into.is_empty() && self.keep_urgent_of(socket, now) {
+                    return self.read_at_mark(shard, socket, into, now);
+                }
+                self.nothing_to_read(shard, socket, now)
+            }
             Some(Ok(ReadOutcome {
                 bytes: octets,
                 follows,

@@ -137,7 +137,7 @@ impl State {
                 self.notify(conn, Direction::Read);
             }
             Event::Urgent { conn } => {
-                self.keep_urgent(conn, now);
+                let _ = self.keep_urgent(conn, now);
                 self.notify(conn, Direction::Read);
             }
             Event::Writable { conn } => {

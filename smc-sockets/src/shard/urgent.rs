@@ -14,25 +14,38 @@ use super::data::gone;
 use super::{Shard, State};
 use crate::socket::{NextRead, Socket};
 
+#[cfg(test)]
+mod tests;
+
 impl State {
-    /// The engine has an urgent octet: it is kept with the socket, and stepped over.
-    pub(super) fn keep_urgent(&mut self, conn: ConnId, now: Instant) {
+    /// Takes the urgent byte of a connection from the engine, which steps over it, and keeps it with
+    /// the socket. Returns whether there was one.
+    pub(super) fn keep_urgent(&mut self, conn: ConnId, now: Instant) -> bool {
         let Some(mut at) = self.engine.conn(conn) else {
-            return;
+            return false;
         };
         let Some((ahead, place)) = at.urgent() else {
-            return;
+            return false;
         };
         let entry = self.sockets.get(conn.index() as usize);
         let Some(entry) = entry.and_then(Option::as_ref) else {
-            return;
+            return false;
         };
         let (socket, mut octet) = (&entry.socket, [0]);
         let taken = self.transports.take(socket.via(), conn, &place, &mut octet);
-        if taken == 1 && at.take_urgent(now).is_ok() {
-            let [octet] = octet;
-            socket.mark_urgent(ahead, octet);
+        if taken != 1 || at.take_urgent(now).is_err() {
+            return false;
         }
+        let [octet] = octet;
+        socket.mark_urgent(ahead, octet);
+        true
+    }
+
+    /// Keeps the urgent byte at which reading has stopped, whose event was not handled yet. Returns
+    /// whether there was one.
+    #[inline(never)]
+    pub(super) fn keep_urgent_of(&mut self, socket: &Socket, now: Instant) -> bool {
+        socket.conn().is_some_and(|id| self.keep_urgent(id, now))
     }
 
     /// Reads as far as the urgent mark, or on from there.
