@@ -108,8 +108,9 @@ impl Drop for Handle {
             std::mem::forget(self.shard.clone());
             return;
         }
-        self.shard.lock().abandoned = true;
-        self.shard.ring();
+        // Without the endpoint's lock: the last handle may be dropped by a thread that holds it, with
+        // an accepted connection that the program has given up.
+        self.shard.abandon();
         if !*self.thread.lock() {
             // There is no driver, and no connection.
             self.end.notify();

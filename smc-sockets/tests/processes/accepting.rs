@@ -10,9 +10,11 @@ use std::time::Duration;
 
 use crate::common::alone::alone;
 use crate::common::children::{Child, fork};
-use crate::common::{octets, stack};
+use crate::common::{octets, settings, stack};
 use rustix::net::{AddressFamily, SocketType, sockopt};
-use smc_sockets::{Accepting, SmcListener, SmcSocket, SmcStream, Stack};
+use smc_proto::wire::clc::{ClcMessage, ClcVersion, Decline, MAX_LENGTH, PeerOs};
+use smc_proto::wire::types::{DiagnosisCode, PeerId};
+use smc_sockets::{Accepting, Policy, SmcListener, SmcSocket, SmcStream, Stack};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -81,6 +83,29 @@ fn asks_by_smc(address: SocketAddr) {
 /// A client on a thread of its own.
 fn client(address: SocketAddr) -> JoinHandle<()> {
     std::thread::spawn(move || asks_by_smc(address))
+}
+
+/// A stack that takes clients of this host to speak CLC over TCP at a port.
+fn assuming(port: u16) -> Stack {
+    let mut settings = settings();
+    let policy = format!("assume-smc = [{{ peers = [\"127.0.0.1\"], ports = [{port}] }}]");
+    settings.policy = Policy::parse(&policy).unwrap();
+    Stack::with(settings).unwrap()
+}
+
+/// The Decline of a client.
+fn decline() -> Vec<u8> {
+    let message = ClcMessage::Decline(Decline {
+        version: ClcVersion::V1,
+        out_of_sync: false,
+        peer_id: PeerId::default(),
+        diagnosis: DiagnosisCode::MEMORY,
+        os: PeerOs::LINUX,
+    });
+    let mut bytes = vec![0; MAX_LENGTH];
+    let len = message.emit(&mut bytes).unwrap();
+    bytes.truncate(len);
+    bytes
 }
 
 fn become_user(uid: u32) {
@@ -162,6 +187,34 @@ fn what_is_closed_before_it_is_decided_connects_and_ends() {
         };
         stream.set_read_timeout(Some(LONG)).unwrap();
         assert_eq!(stream.read(&mut [0; 8]).unwrap(), 0, "round {round}");
+    }
+}
+
+/// The thread of the stack decides, and drops the connection and with it the last handle of the stack.
+#[test]
+fn the_last_handle_of_a_stack_goes_with_a_connection_that_was_given_up() {
+    if !alone(&the_last_handle_of_a_stack_goes_with_a_connection_that_was_given_up) {
+        return;
+    }
+    for answers in [true, false] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = assuming(address.port());
+        let mut client = TcpStream::connect(address).unwrap();
+        let accepting = accept(&server, &listener);
+        let error = accepting.finish().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::WouldBlock);
+        drop(accepting);
+        let end = std::thread::spawn(move || server.end(Duration::from_secs(10)));
+        // The other thread has given the handle up.
+        std::thread::sleep(Duration::from_millis(50));
+        if answers {
+            client.write_all(&decline()).unwrap();
+            client.set_read_timeout(Some(LONG)).unwrap();
+            assert_eq!(client.read(&mut [0; 8]).unwrap(), 0);
+        }
+        drop(client);
+        assert!(end.join().unwrap(), "answers: {answers}");
     }
 }
 
