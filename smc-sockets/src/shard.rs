@@ -185,6 +185,11 @@ impl Shard {
         self.room.load(Ordering::Relaxed) > 0
     }
 
+    /// The peer ID of its engine.
+    pub(crate) fn peer_id(&self) -> PeerId {
+        self.peer_id
+    }
+
     /// Declines a connection whose peer expects CLC: it is TCP, and needs neither a place nor the
     /// engine. CLC messages that the peer may still send are dropped when the application reads.
     pub(crate) fn decline(

@@ -8,13 +8,13 @@ use std::process::{Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use crate::clc_clients::assuming;
 use crate::common::alone::alone;
 use crate::common::children::{Child, fork};
-use crate::common::{octets, settings, stack};
+use crate::common::clc::decline;
+use crate::common::{octets, stack};
 use rustix::net::{AddressFamily, SocketType, sockopt};
-use smc_proto::wire::clc::{ClcMessage, ClcVersion, Decline, MAX_LENGTH, PeerOs};
-use smc_proto::wire::types::{DiagnosisCode, PeerId};
-use smc_sockets::{Accepting, Policy, SmcListener, SmcSocket, SmcStream, Stack};
+use smc_sockets::{Accepting, SmcListener, SmcSocket, SmcStream, Stack};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -83,29 +83,6 @@ fn asks_by_smc(address: SocketAddr) {
 /// A client on a thread of its own.
 fn client(address: SocketAddr) -> JoinHandle<()> {
     std::thread::spawn(move || asks_by_smc(address))
-}
-
-/// A stack that takes clients of this host to speak CLC over TCP at a port.
-fn assuming(port: u16) -> Stack {
-    let mut settings = settings();
-    let policy = format!("assume-smc = [{{ peers = [\"127.0.0.1\"], ports = [{port}] }}]");
-    settings.policy = Policy::parse(&policy).unwrap();
-    Stack::with(settings).unwrap()
-}
-
-/// The Decline of a client.
-fn decline() -> Vec<u8> {
-    let message = ClcMessage::Decline(Decline {
-        version: ClcVersion::V1,
-        out_of_sync: false,
-        peer_id: PeerId::default(),
-        diagnosis: DiagnosisCode::MEMORY,
-        os: PeerOs::LINUX,
-    });
-    let mut bytes = vec![0; MAX_LENGTH];
-    let len = message.emit(&mut bytes).unwrap();
-    bytes.truncate(len);
-    bytes
 }
 
 fn become_user(uid: u32) {
@@ -382,7 +359,7 @@ fn a_program_that_is_executed_has_tcp() {
         assert!(!stream.carrier().is_smc());
         asks(stream);
     });
-    let tcp = accept(&server, &listener).give_up().unwrap();
+    let tcp = accept(&server, &listener).give_up(LONG).unwrap();
     let output = OwnedFd::from(tcp.try_clone().unwrap());
     let mut cat = Command::new("cat")
         .stdin(Stdio::from(OwnedFd::from(tcp)))
