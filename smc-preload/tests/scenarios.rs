@@ -240,3 +240,12 @@ fn a_client_of_a_program_that_is_executed_is_declined() {
     is_echoed(&client, b"octets");
     server.output();
 }
+
+/// The policy takes the process itself to speak SMC over TCP, which it does not where it is at both
+/// ends: each of them has to know.
+#[test]
+fn a_process_that_connects_to_itself_has_tcp_at_both_ends() {
+    let mut server = Server::start("own");
+    server.accept();
+    assert_eq!(server.output(), "");
+}

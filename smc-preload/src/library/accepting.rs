@@ -14,7 +14,7 @@ use smc_sockets::Stack;
 use super::conn::{Conn, borrowed};
 use super::moments::Moments;
 use super::table::{self, Object};
-use super::{config, connecting, defaults, hidden, real, report, stats};
+use super::{config, connecting, defaults, hidden, own_listeners, real, report, stats};
 
 /// How long a call that accepts waits for the first message of a client.
 const MOMENT: Duration = Duration::from_millis(5);
@@ -78,6 +78,9 @@ fn accept_at_once(fd: i32) {
 
 /// A connection that the program has just accepted.
 pub(crate) fn accepted(fd: i32, nonblocking: bool) {
+    if own_listeners::is_client_of(fd) {
+        return stats::plain("the client is this process's own", false);
+    }
     let Some(stack) = config::stack() else {
         // The listener may have been announced when the process was permitted more descriptors.
         if let Some(stack) = config::opened_stack() {

@@ -719,6 +719,30 @@ static void none_left_server(int listener)
 	echo_all(accepted(listener));
 }
 
+/* The client is of the same process. */
+static void own_server(int listener)
+{
+	in_addr_t to[] = {INADDR_LOOPBACK, INADDR_ANY};
+	for (int round = 0; round < 4; round++) {
+		int client = socket(AF_INET, SOCK_STREAM, 0);
+		address.sin_addr.s_addr = htonl(to[round / 2]);
+		if (round % 2)
+			nonblocking(client);
+		int begun = connect(client, (struct sockaddr *)&address, sizeof address);
+		CHECK(begun == 0 || (round % 2 && errno == EINPROGRESS));
+		int fd = accepted(listener);
+		send_text(fd, "answer");
+		wait_for(client, POLLIN);
+		expect(client, "answer");
+		send_text(client, "question");
+		wait_for(fd, POLLIN);
+		expect(fd, "question");
+		close(client);
+		expect_end(fd);
+		close(fd);
+	}
+}
+
 static struct {
 	const char *name;
 	scenario *server;
@@ -726,6 +750,7 @@ static struct {
 	{"few", few_server},
 	{"none-left", none_left_server},
 	{"executes", exec_server},
+	{"own", own_server},
 };
 
 /* It accepts once the test has sent what it wants to be there. */
