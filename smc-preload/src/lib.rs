@@ -47,6 +47,7 @@ mod library {
     #[cfg(not(test))]
     #[allow(unsafe_code)]
     mod hooks;
+    pub(crate) mod moments;
     pub(crate) mod own_listeners;
     pub(crate) mod poll;
     #[allow(unsafe_code)]

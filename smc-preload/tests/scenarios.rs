@@ -2,9 +2,12 @@
 //! over TCP, and over SMC with the library preloaded.
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 /// Where Cargo puts the library beside the tests.
 fn library() -> PathBuf {
@@ -100,4 +103,149 @@ fn a_connection_that_another_program_gets_is_tcp() {
     let plain = run("exec", |_| {});
     assert!(plain.status.success(), "over TCP: {plain:?}");
     assert_eq!(preloaded("exec"), [0, 0]);
+}
+
+/// The first bytes of each message of CLC, and the kind of a Decline.
+const EYE_CATCHER: [u8; 4] = [0xe2, 0xd4, 0xc3, 0xd9];
+const DECLINE: u8 = 4;
+
+const ECONNRESET: i32 = libc::ECONNRESET;
+
+/// A Proposal of version 1, as far as its header.
+fn proposal() -> Vec<u8> {
+    const LEN: u8 = 52;
+    let mut bytes = [&EYE_CATCHER[..], &[1, 0, LEN, 0x10]].concat();
+    bytes.resize(LEN.into(), 0);
+    bytes
+}
+
+/// A server with the library that takes its clients to speak CLC over TCP, as those on other hosts do.
+struct Server {
+    process: Child,
+    address: SocketAddr,
+    policy: PathBuf,
+}
+
+impl Server {
+    fn start(scenario: &str) -> Self {
+        // The number is free for a moment.
+        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = free.local_addr().unwrap();
+        drop(free);
+        let port = address.port();
+        let policy = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("assumes-{port}.toml"));
+        let text = format!("assume-smc = [{{ peers = [\"127.0.0.1\"], ports = [{port}] }}]\n");
+        std::fs::write(&policy, text).unwrap();
+        let mut process = Command::new(program())
+            .args([scenario, &port.to_string()])
+            .env("LD_PRELOAD", library())
+            .env("SMC_POLICY", &policy)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut listens = [0; 8];
+        let output = process.stdout.as_mut().unwrap();
+        output.read_exact(&mut listens).unwrap();
+        assert_eq!(&listens, b"listens\n");
+        Self {
+            process,
+            address,
+            policy,
+        }
+    }
+
+    /// Has the server accept the connection.
+    fn accept(&mut self) {
+        let input = self.process.stdin.as_mut().unwrap();
+        input.write_all(b"\n").unwrap();
+    }
+
+    fn connect(&self) -> TcpStream {
+        let client = TcpStream::connect(self.address).unwrap();
+        client
+            .set_read_timeout(Some(Duration::from_secs(30)))
+            .unwrap();
+        client
+    }
+
+    /// What the server has written, once it has ended.
+    fn output(mut self) -> String {
+        drop(self.process.stdin.take());
+        let output = self.process.wait_with_output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let _ = std::fs::remove_file(&self.policy);
+        String::from_utf8(output.stdout).unwrap()
+    }
+}
+
+/// Reads a Decline.
+fn is_declined(mut client: &TcpStream) {
+    let mut header = [0; 8];
+    client.read_exact(&mut header).unwrap();
+    assert_eq!((&header[..4], header[4]), (&EYE_CATCHER[..], DECLINE));
+    let len = usize::from(u16::from_be_bytes([header[5], header[6]]));
+    client.read_exact(&mut vec![0; len - 8]).unwrap();
+}
+
+/// The program that echoes has read this.
+fn is_echoed(mut client: &TcpStream, expected: &[u8]) {
+    client.shutdown(Shutdown::Write).unwrap();
+    let mut echoed = Vec::new();
+    client.read_to_end(&mut echoed).unwrap();
+    assert_eq!(echoed, expected);
+}
+
+/// The Proposal of a client is not the program's.
+#[test]
+fn without_room_for_smc_a_client_is_declined() {
+    for scenario in ["few", "none-left"] {
+        let mut server = Server::start(scenario);
+        let mut client = server.connect();
+        client.write_all(&proposal()).unwrap();
+        client.write_all(b"octets").unwrap();
+        server.accept();
+        is_declined(&client);
+        is_echoed(&client, b"octets");
+        assert_eq!(server.output(), "errno 0\n", "{scenario}");
+    }
+}
+
+/// It may come when nothing is there any more to drop it.
+#[test]
+fn without_room_for_smc_a_client_that_proposes_late_is_reset() {
+    for scenario in ["few", "none-left"] {
+        let mut server = Server::start(scenario);
+        let client = server.connect();
+        server.accept();
+        is_declined(&client);
+        let error = (&client).read(&mut [0]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{scenario}");
+        let output = server.output();
+        assert_eq!(output, format!("errno {ECONNRESET}\n"), "{scenario}");
+    }
+}
+
+/// A program that knows nothing of the library gets the connection.
+#[test]
+fn a_client_of_a_program_that_is_executed_is_declined() {
+    let mut server = Server::start("executes");
+    let mut client = server.connect();
+    server.accept();
+    is_declined(&client);
+    // Less than the call waits for it.
+    std::thread::sleep(Duration::from_millis(50));
+    client.write_all(&proposal()).unwrap();
+    client.write_all(b"octets").unwrap();
+    is_echoed(&client, b"octets");
+    server.output();
+}
+
+/// The policy takes the process itself to speak SMC over TCP, which it does not where it is at both
+/// ends: each of them has to know.
+#[test]
+fn a_process_that_connects_to_itself_has_tcp_at_both_ends() {
+    let mut server = Server::start("own");
+    server.accept();
+    assert_eq!(server.output(), "");
 }

@@ -1,15 +1,18 @@
 //! Connections that a program has accepted by itself, from a kernel listener.
 
+mod letting_go;
+
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
+use smc_proto::wire::types::DiagnosisCode;
 use smc_transport_ism::shared::pairing;
 use smc_view::ConnectionRow;
 
@@ -18,6 +21,7 @@ use crate::descriptors;
 use crate::discovery::OptionNotSent;
 use crate::driver;
 use crate::listening::{Accepted, Arrival, Delivery, Destination, HandedOver};
+use crate::opening::Opening;
 use crate::process::PerProcess;
 use crate::socket::Socket;
 use crate::stack::Stack;
@@ -27,9 +31,9 @@ use crate::viewing;
 use crate::waiters::{ReadyList, Waiters, Watch};
 use crate::waiting::Direction;
 
-/// The addresses of the server's end and of the client's, the cookie and the user of the client's
-/// socket if that takes calls, and whether the client speaks CLC over TCP.
-type Client = ((SocketAddr, SocketAddr), Option<(u64, u32)>, bool);
+/// The cookie and the user of the client's socket if that takes calls, and whether the client speaks
+/// CLC over TCP.
+type Client = (Option<(u64, u32)>, bool);
 
 /// A connection that a program has accepted from a listener of its own, and of which it is not
 /// decided yet what carries it: [`Stack::accepted`].
@@ -170,11 +174,18 @@ impl Stack {
     /// The connection itself: it is plain TCP from its first byte, as the client neither pairs nor
     /// speaks CLC, the policy forbids it, or there is no room. A client that waits for an answer is let go.
     pub fn accepted(&self, tcp: TcpStream) -> Result<Accepting, TcpStream> {
-        match self.may_pair(&tcp) {
-            Ok((ends, of, speaks)) => Ok(Accepting {
+        let (near, far) = match (tcp.local_addr(), tcp.peer_addr()) {
+            (Ok(near), Ok(far)) => (near, far),
+            _ => {
+                let _ = letting_go::drop_left_over(self.shard(), tcp.as_fd());
+                return Err(tcp);
+            }
+        };
+        match self.may_pair(&tcp, near, far) {
+            Ok((of, speaks)) => Ok(Accepting {
+                ends: (near, far),
                 stack: self.clone(),
                 tcp: Arc::new(tcp),
-                ends,
                 of,
                 speaks,
                 has_begun: AtomicBool::new(false),
@@ -193,24 +204,37 @@ impl Stack {
     /// Lets the client of a connection go that this process has accepted, and cannot give to
     /// [`Self::accepted`], for want of a descriptor: it uses TCP from then on, and does not wait.
     ///
+    /// A client that speaks CLC is declined. Its first message is dropped, as what follows is the
+    /// application's; it is waited for, for the time of `patience` at most, and the connection is
+    /// reset if it does not come.
+    ///
     /// # Errors
-    /// The operating system's. The client goes on by itself then, when its time is up.
-    pub fn let_go(&self, accepted: impl AsFd) -> io::Result<()> {
-        pairing::let_go(accepted)
+    /// [`io::ErrorKind::ConnectionReset`]: the connection was reset. Otherwise the operating system's;
+    /// the client goes on by itself then, when its time is up.
+    pub fn let_go(&self, accepted: impl AsFd, patience: Duration) -> io::Result<()> {
+        let marked = pairing::let_go(&accepted);
+        letting_go::let_go(self.shard(), accepted.as_fd(), patience)?;
+        marked
     }
 
-    /// The client of an accepted connection, if it may be one to pair. Otherwise why it is plain
-    /// TCP, if that is known.
-    fn may_pair(&self, tcp: &TcpStream) -> Result<Client, Option<Cause>> {
-        let ends = || Ok::<_, io::Error>((self.idle()?, tcp.local_addr()?, tcp.peer_addr()?));
-        let (stack, near, far) = ends().map_err(|_| None)?;
-        let shard = stack.shard();
+    /// The client's socket of an accepted connection if it takes calls, and whether the client speaks
+    /// CLC over TCP. Otherwise why the connection is plain TCP, if that is known.
+    fn may_pair(
+        &self,
+        tcp: &TcpStream,
+        near: SocketAddr,
+        far: SocketAddr,
+    ) -> Result<Client, Option<Cause>> {
+        let idle = self.idle();
+        // Which clients speak CLC, a child that can have no stack of its own knows by its parent's.
+        let opt_in = &idle.as_ref().unwrap_or(self).shard().opt_in;
         // Its first bytes are a Proposal then, whatever is permitted.
-        let verdict = shard.opt_in.accepted(tcp, near.port(), far.ip(), Ok(()));
+        let verdict = opt_in.accepted(tcp, near.port(), far.ip(), Ok(()));
         let speaks = verdict.discovery.is_ok();
-        match calling_client(&stack, near, far) {
-            Ok(client) => Ok(((near, far), Some(client), speaks)),
-            Err(_) if speaks => Ok(((near, far), None, true)),
+        let client = idle.as_ref().map_err(|_| None);
+        match client.and_then(|stack| calling_client(stack, near, far)) {
+            Ok(client) => Ok((Some(client), speaks)),
+            Err(_) if speaks => Ok((None, true)),
             Err(cause) => Err(cause),
         }
     }
@@ -244,12 +268,31 @@ impl Accepting {
     /// system's, [`io::ErrorKind::NotConnected`] for one that has been finished, and
     /// [`io::ErrorKind::Unsupported`] in a child that was forked after another process had begun.
     pub fn finish(&self) -> io::Result<SmcStream> {
-        let single = self.begin()?;
+        let single = match self.begin() {
+            Ok(single) => single,
+            Err(error) => return self.decline().ok_or(error),
+        };
         match single.take() {
             Outcome::NotYet => Err(io::ErrorKind::WouldBlock.into()),
             Outcome::Over | Outcome::Closed(_) => Err(io::ErrorKind::NotConnected.into()),
             Outcome::Decided(socket) => Ok(SmcStream::new(single.stack.clone(), socket?)),
         }
+    }
+
+    /// The stream over TCP of a client that speaks CLC, in a process that can have no stack, and if
+    /// none has begun: the client is declined.
+    fn decline(&self) -> Option<SmcStream> {
+        if !self.speaks || self.has_begun.swap(true, Ordering::Relaxed) {
+            return None;
+        }
+        let _ = pairing::let_go(&self.tcp);
+        let shard = self.stack.shard();
+        let cause = match self.stack.is_inherited() {
+            true => Cause::Inherited,
+            false => Cause::Limit(Limit::Undecided(shard.undecided().most())),
+        };
+        let socket = shard.decline(self.tcp.clone(), cause, Opening::Promised);
+        Some(SmcStream::without_stack(socket))
     }
 
     /// The stream, when it is decided what carries it. A client answers within half a second, or
@@ -278,14 +321,14 @@ impl Accepting {
         self.begin().is_ok_and(|single| single.descriptor().is_ok())
     }
 
-    /// The TCP connection, untouched, for a program that hands it to something that does not pair:
-    /// the client is let go, and uses TCP.
+    /// The TCP connection, for a program that hands it to something that does not pair: the client is
+    /// let go, and uses TCP, as by [`Self::let_go`].
     ///
     /// # Errors
     /// The connection itself, if a process has begun.
-    pub fn give_up(self) -> Result<TcpStream, Self> {
+    pub fn give_up(self, patience: Duration) -> Result<TcpStream, Self> {
         match self.tcp.try_clone() {
-            Ok(tcp) if self.let_go() => Ok(tcp),
+            Ok(tcp) if self.let_go(patience) => Ok(tcp),
             _ => Err(self),
         }
     }
@@ -293,12 +336,21 @@ impl Accepting {
     /// Lets the client go, which uses TCP then, for a program that has a descriptor of the
     /// connection; false if a process has begun. Takes no descriptor. What is left of the value is
     /// to be dropped.
+    ///
+    /// A client that speaks CLC is declined. Its first message is dropped, as what follows is the
+    /// application's; it is waited for, for the time of `patience` at most, and the connection is
+    /// reset if it does not come, which who reads from it finds out.
     #[must_use]
-    pub fn let_go(&self) -> bool {
+    pub fn let_go(&self, patience: Duration) -> bool {
         if self.has_begun.swap(true, Ordering::Relaxed) {
             return false;
         }
         let _ = pairing::let_go(&self.tcp);
+        if self.speaks {
+            let (shard, code) = (self.stack.shard(), DiagnosisCode::PEER_NO_SMC);
+            // What was reset is the program's as well.
+            let _ = letting_go::decline(shard, self.tcp.as_fd(), code, patience);
+        }
         true
     }
 
@@ -391,9 +443,12 @@ impl Single {
         let Ok(own) = tcp.try_clone() else {
             // Without a descriptor left it is TCP, as the client finds out.
             let _ = pairing::let_go(&tcp);
-            let limit = Limit::Undecided(shard.undecided().most());
-            let carrier = Some(Carrier::tcp(Cause::Limit(limit)));
-            self.set(Ok(Arc::new(Socket::new(tcp, carrier, shard.spin))));
+            let cause = Cause::Limit(Limit::Undecided(shard.undecided().most()));
+            self.set(Ok(match self.option_sent {
+                // It speaks CLC.
+                Ok(()) => shard.decline(tcp, cause, Opening::Promised),
+                Err(_) => Arc::new(Socket::new(tcp, Some(Carrier::tcp(cause)), shard.spin)),
+            }));
             return;
         };
         let tcp = own;

@@ -4,7 +4,7 @@ mod binding;
 
 use std::fmt;
 use std::io;
-use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,6 +17,7 @@ use smc_transport_ism::shared::pairing;
 use crate::carrier::Cause;
 use crate::discovery::OptionNotSent;
 use crate::listening::{Destination, Listening};
+use crate::opening::Opening;
 use crate::process::PerProcess;
 use crate::stack::Stack;
 use crate::stream::SmcStream;
@@ -157,7 +158,7 @@ impl SmcListener {
             match listener.accept() {
                 Ok((tcp, address)) => {
                     let _ = pairing::let_go(&tcp);
-                    return Ok((SmcStream::plain(tcp, Cause::Inherited), address));
+                    return Ok((self.plain_stream(tcp, address), address));
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
@@ -166,6 +167,23 @@ impl SmcListener {
                 return Err(io::ErrorKind::WouldBlock.into());
             }
             wait_readable(listener.as_fd())?;
+        }
+    }
+
+    /// The stream of a connection that was accepted in a child without a stack of its own. A client
+    /// that speaks CLC is declined.
+    fn plain_stream(&self, tcp: TcpStream, client: SocketAddr) -> SmcStream {
+        let (listening, shard) = (&self.shared.listening, self.shared.stack.shard());
+        let listener = (listening.port(), listening.option_sent());
+        let verdict = shard
+            .opt_in
+            .accepted(&tcp, listener.0, client.ip(), listener.1);
+        match verdict.discovery {
+            Ok(_) => {
+                let socket = shard.decline(tcp, Cause::Inherited, Opening::Promised);
+                SmcStream::without_stack(socket)
+            }
+            Err(_) => SmcStream::plain(tcp, Cause::Inherited),
         }
     }
 

@@ -8,6 +8,7 @@
 //!
 //! Both sides end with a [`Verdict`]: whether CLC follows over TCP.
 
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::sync::{Arc, OnceLock};
@@ -80,14 +81,7 @@ impl OptIn {
     /// # Errors
     /// Why the option is not sent.
     pub(crate) fn marks(&self) -> Result<&Marks, OptionNotSent> {
-        let wanted = match self.policy.tcp_option {
-            UseOption::Never => return Err(OptionNotSent::Missing(OptionMissing::Never)),
-            UseOption::Always => true,
-            UseOption::Auto => self.has_rnics,
-        };
-        if !wanted {
-            return Err(OptionNotSent::NoDevice);
-        }
+        self.wants_option()?;
         if let Some(given) = &self.given {
             return Ok(given);
         }
@@ -95,11 +89,41 @@ impl OptIn {
         attached.map_err(OptionNotSent::Missing)
     }
 
-    /// The marks of a BPF program that this process has attached, for a child that it was forked to.
-    pub(crate) fn shared_marks(&self) -> Option<Arc<Marks>> {
-        let marks = self.own.get()?.as_ref().ok()?.marks();
-        let map = descriptors::keep(|| rustix::io::fcntl_dupfd_cloexec(marks, 0)).ok()?;
-        Marks::try_from(map).ok().map(Arc::new)
+    /// Whether the option is to be sent.
+    ///
+    /// # Errors
+    /// Why not.
+    fn wants_option(&self) -> Result<(), OptionNotSent> {
+        let wanted = match self.policy.tcp_option {
+            UseOption::Never => return Err(OptionNotSent::Missing(OptionMissing::Never)),
+            UseOption::Always => true,
+            UseOption::Auto => self.has_rnics,
+        };
+        match wanted {
+            true => Ok(()),
+            false => Err(OptionNotSent::NoDevice),
+        }
+    }
+
+    /// The marks of sockets that may have sent the option: those that another process has handed on,
+    /// whatever this one sends itself, or those of this process. Attaches nothing, and does not wait
+    /// for another thread that does.
+    fn known_marks(&self) -> Option<&Marks> {
+        let own = || Some(self.own.get()?.as_ref().ok()?.marks());
+        self.given.as_deref().or_else(own)
+    }
+
+    /// The marks of a BPF program that this process has attached, for a child that it was forked to;
+    /// `None` if it has attached none.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub(crate) fn shared_marks(&self) -> io::Result<Option<Arc<Marks>>> {
+        let Some(Ok(own)) = self.own.get() else {
+            return Ok(None);
+        };
+        let map = descriptors::keep(|| rustix::io::fcntl_dupfd_cloexec(own.marks(), 0))?;
+        Ok(Some(Arc::new(Marks::try_from(map)?)))
     }
 
     /// Whether the option could be sent, if there were an RNIC to offer.
@@ -131,7 +155,7 @@ impl OptIn {
             Ok(()) if !room => Err(OptionNotSent::Full),
             Ok(()) if self.is_shunned(to) => Err(OptionNotSent::Shunned),
             Ok(()) => self.marks().and_then(|marks| {
-                let missing = |error: std::io::Error| {
+                let missing = |error: io::Error| {
                     let number = error.raw_os_error().unwrap_or(0);
                     OptionNotSent::Missing(OptionMissing::Refused(number))
                 };
@@ -179,7 +203,7 @@ impl OptIn {
         if port != 0 && self.policy.listening(port).is_err() {
             return Err(OptionNotSent::Refused);
         }
-        let missing = |error: std::io::Error| {
+        let missing = |error: io::Error| {
             let number = error.raw_os_error().unwrap_or(0);
             OptionNotSent::Missing(OptionMissing::Refused(number))
         };
@@ -210,10 +234,16 @@ impl OptIn {
 
     /// Whether the peer has sent the option on a connection on which this side did.
     fn peers_option(&self, tcp: impl AsFd) -> OptionExchange {
-        match self.marks().map(|marks| marks.verdict(tcp)) {
-            Ok(Ok(true)) => OptionExchange::Answered,
-            _ => OptionExchange::Silent,
+        match self.has_asked(tcp) {
+            true => OptionExchange::Answered,
+            false => OptionExchange::Silent,
         }
+    }
+
+    /// Whether both ends of a connection have sent the option, as far as this process can know.
+    pub(crate) fn has_asked(&self, tcp: impl AsFd) -> bool {
+        let verdict = self.known_marks().map(|marks| marks.verdict(tcp));
+        matches!(verdict, Some(Ok(true)))
     }
 
     /// Whether a peer is taken to speak SMC without the option.

@@ -38,7 +38,7 @@ pub(crate) use transports::{Rnics as BoundRnics, Verbs, Via};
 
 use std::net::TcpStream;
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -75,6 +75,8 @@ pub(crate) struct Shard {
     /// The driver's timerfd, in the poller.
     timer: OwnedFd,
     pub(crate) driver_waker: Arc<DriverWaker>,
+    /// No handle is left: the driver ends with the last connection.
+    abandoned: AtomicBool,
     /// Start of the shard's time.
     origin: std::time::Instant,
     /// Start of the shard's time by the clock of [`Self::coarse`], in nanoseconds.
@@ -181,6 +183,11 @@ impl Shard {
     /// Whether there is a place at the moment.
     pub(crate) fn has_place(&self) -> bool {
         self.room.load(Ordering::Relaxed) > 0
+    }
+
+    /// The peer ID of its engine.
+    pub(crate) fn peer_id(&self) -> PeerId {
+        self.peer_id
     }
 
     /// Declines a connection whose peer expects CLC: it is TCP, and needs neither a place nor the

@@ -108,8 +108,9 @@ impl Drop for Handle {
             std::mem::forget(self.shard.clone());
             return;
         }
-        self.shard.lock().abandoned = true;
-        self.shard.ring();
+        // Without the endpoint's lock: the last handle may be dropped by a thread that holds it, with
+        // an accepted connection that the program has given up.
+        self.shard.abandon();
         if !*self.thread.lock() {
             // There is no driver, and no connection.
             self.end.notify();
@@ -254,7 +255,7 @@ impl Stack {
             Some(settings) => {
                 // Listeners of the parent have asked for the option by its marks.
                 let mut settings = settings.clone();
-                if let Some(marks) = handle.shard.opt_in.shared_marks() {
+                if let Some(marks) = handle.shard.opt_in.shared_marks()? {
                     settings.marks = Some(marks);
                 }
                 Self::with_late_thread(settings)
@@ -377,6 +378,11 @@ impl Stack {
             },
         };
         Err(WhyTcp::here(cause))
+    }
+
+    /// Whether another process has opened it, from which this one was forked.
+    pub(crate) fn is_inherited(&self) -> bool {
+        !self.handle.process.is_current()
     }
 
     /// How processes of this host call it, if shared memory is to be used.

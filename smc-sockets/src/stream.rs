@@ -66,6 +66,11 @@ impl SmcStream {
         Self::of(Some(stack), socket)
     }
 
+    /// A stream over TCP of a process that has no stack.
+    pub(crate) fn without_stack(socket: Arc<Socket>) -> Self {
+        Self::of(None, socket)
+    }
+
     fn of(stack: Option<Stack>, socket: Arc<Socket>) -> Self {
         // Streams are made of what is decided.
         let carrier = socket

@@ -5,6 +5,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
+use std::time::Duration;
 
 use rustix::process::{Resource, getrlimit};
 
@@ -90,13 +91,40 @@ pub(crate) fn are_buffers_set(socket: impl AsFd) -> (bool, bool) {
     (done == 0 && locks & 2 != 0, done == 0 && locks & 1 != 0)
 }
 
+/// Time since a TCP socket has last received bytes, in whole milliseconds (`TCP_INFO`); `None` if the
+/// kernel does not say.
+pub(crate) fn last_received(socket: impl AsFd) -> Option<Duration> {
+    // Where `tcpi_last_data_recv` begins, which is of 32 bits, and the length of what is asked for.
+    const AT: usize = 52;
+    const LEN: usize = AT + 4;
+    let mut info = [0_u8; LEN];
+    let mut size = LEN as libc::socklen_t;
+    let value = info.as_mut_ptr().cast();
+    let socket = socket.as_fd().as_raw_fd();
+    // SAFETY: the kernel writes at most `size` bytes to `value`, which is a local variable,
+    // and their number to `size`, which is another.
+    let done = unsafe {
+        libc::getsockopt(
+            socket,
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            value,
+            &raw mut size,
+        )
+    };
+    let millis = info.last_chunk().copied().map(u32::from_ne_bytes);
+    let millis = millis.filter(|_| done == 0 && size as usize == LEN)?;
+    Some(Duration::from_millis(millis.into()))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{are_buffers_set, set_low_water};
+    use super::{are_buffers_set, last_received, set_low_water};
     use rustix::event::{PollFd, PollFlags};
     use rustix::net::sockopt;
     use std::io::Write;
     use std::net::{TcpListener, TcpStream};
+    use std::time::{Duration, Instant};
 
     #[test]
     fn below_the_low_water_mark_nobody_is_woken() {
@@ -120,6 +148,20 @@ mod tests {
         assert!(!is_readable(50));
         drop(client);
         assert!(is_readable(900));
+    }
+
+    #[test]
+    fn the_kernel_knows_when_bytes_have_come() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (server, _) = listener.accept().unwrap();
+        let begin = Instant::now();
+        client.write_all(b"bytes").unwrap();
+        std::thread::sleep(Duration::from_millis(100));
+        let age = last_received(&server).unwrap();
+        // The kernel counts in ticks of up to 10 ms.
+        let least = Duration::from_millis(80);
+        assert!(age >= least && age <= begin.elapsed() + least, "{age:?}");
     }
 
     /// Later descriptors wait for no growth of the table.

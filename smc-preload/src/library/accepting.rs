@@ -4,14 +4,23 @@
 //! process has it. A connection that its client wants to pair gets an entry; nothing is begun
 //! before the program uses it, so that a child that is forked first may do that.
 
+use std::io;
 use std::net::TcpStream;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use smc_sockets::Stack;
 
 use super::conn::{Conn, borrowed};
+use super::moments::Moments;
 use super::table::{self, Object};
-use super::{config, connecting, defaults, hidden, real, report, stats};
+use super::{config, connecting, defaults, hidden, own_listeners, real, report, stats};
+
+/// How long a call that accepts waits for the first message of a client.
+const MOMENT: Duration = Duration::from_millis(5);
+
+/// How long a call that executes a program waits for the first messages of clients, at most.
+const BEFORE_EXEC: Duration = Duration::from_secs(1);
 
 /// A socket is about to listen: where there are RNICs, clients on other hosts are to see that the server
 /// speaks SMC.
@@ -69,12 +78,19 @@ fn accept_at_once(fd: i32) {
 
 /// A connection that the program has just accepted.
 pub(crate) fn accepted(fd: i32, nonblocking: bool) {
+    if own_listeners::is_client_of(fd) {
+        return stats::plain("the client is this process's own", false);
+    }
     let Some(stack) = config::stack() else {
+        // The listener may have been announced when the process was permitted more descriptors.
+        if let Some(stack) = config::opened_stack() {
+            config::inside(|| let_go(stack, fd));
+        }
         return;
     };
     config::inside(|| {
         let Ok(own) = hidden::duplicate(fd) else {
-            let _ = stack.let_go(borrowed(fd));
+            let_go(stack, fd);
             return stats::plain(connecting::NO_ROOM, true);
         };
         match stack.accepted(TcpStream::from(own)) {
@@ -82,6 +98,20 @@ pub(crate) fn accepted(fd: i32, nonblocking: bool) {
             Err(tcp) => count(stack, &tcp),
         }
     });
+}
+
+/// Lets the client of a connection go for which there is no descriptor. One that speaks CLC is
+/// declined, and its first message dropped. A connection on which that does not come in time is reset.
+fn let_go(stack: &Stack, fd: i32) {
+    static MOMENTS: Moments = Moments::new();
+    let patience = match MOMENTS.are_left() {
+        true => MOMENT,
+        false => Duration::ZERO,
+    };
+    let let_go = stack.let_go(borrowed(fd), patience);
+    if let_go.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionReset) {
+        MOMENTS.was_in_vain();
+    }
 }
 
 /// Counts a connection that is TCP, for who wants to know.
@@ -103,12 +133,14 @@ fn count(stack: &Stack, tcp: &TcpStream) {
 }
 
 /// Another program takes this process over: connections that nothing was begun of go on there,
-/// as TCP; others end, unless they are closed.
+/// as TCP; others end, unless they are closed. Clients that speak CLC are declined, and what they have
+/// promised is dropped before the program reads.
 ///
 /// A child that executes a program often does so beside a connection that its parent serves (ncat
 /// does): one that the child has not as a standard stream is left to the parent.
 pub(crate) fn before_exec() {
     config::inside(|| {
+        let begin = Instant::now();
         for (fd, conn) in table::conns() {
             let flags = rustix::io::fcntl_getfd(borrowed(fd));
             if flags.is_ok_and(|flags| flags.contains(rustix::io::FdFlags::CLOEXEC)) {
@@ -117,7 +149,7 @@ pub(crate) fn before_exec() {
             if fd > libc::STDERR_FILENO && conn.is_inherited() {
                 continue;
             }
-            conn.give_up();
+            conn.give_up(BEFORE_EXEC.saturating_sub(begin.elapsed()));
             if conn.smc().is_some() && !conn.is_inherited() {
                 report::refuse("an SMC connection ends when its process executes a program");
             }

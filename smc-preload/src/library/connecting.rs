@@ -80,6 +80,7 @@ fn begin(fd: i32, to: SocketAddr) -> Connects {
         return Connects::Kernel;
     }
     if own_listeners::are_at(to) {
+        own_listeners::connects(fd);
         stats::plain("the listener is this process's own", false);
         return Connects::Kernel;
     }

@@ -4,11 +4,14 @@
 //! itself: it is TCP. A program that connects before it accepts, in one thread, must not wait for
 //! what only that thread could do.
 //!
+//! Such a client sends no message of CLC, also where the policy takes it to speak SMC. The accepting side
+//! recognizes it by its descriptor and its address.
+//!
 //! After a fork other processes may accept from the same sockets: no listener so far counts then,
 //! in the parent and in the child.
 
-use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
 use super::conn::borrowed;
 use super::{config, table};
@@ -64,10 +67,63 @@ pub(crate) fn are_at(to: SocketAddr) -> bool {
             .any(|at| is_at(at, to))
 }
 
+/// Descriptors that have connected to a listener of this process, and whose connections it has not
+/// accepted yet, each plus 1; 0 where there is none. The oldest one makes room.
+static CLIENTS: [AtomicI32; 64] = [const { AtomicI32::new(0) }; 64];
+/// Where the next one is put.
+static NEXT_CLIENT: AtomicUsize = AtomicUsize::new(0);
+
+/// A descriptor is about to connect to a listener of this process.
+pub(crate) fn connects(fd: i32) {
+    // Otherwise no client is taken to speak SMC.
+    if config::policy().is_none_or(|policy| policy.assume_smc.is_empty()) {
+        return;
+    }
+    let at = NEXT_CLIENT.fetch_add(1, Ordering::Relaxed) % CLIENTS.len();
+    CLIENTS[at].store(fd.saturating_add(1), Ordering::Release);
+}
+
+/// Whether a descriptor of this process, for which [`connects`] was called, is the other end of a
+/// connection that was just accepted. Each one is found once.
+pub(crate) fn is_client_of(accepted: i32) -> bool {
+    if NEXT_CLIENT.load(Ordering::Relaxed) == 0 {
+        return false;
+    }
+    let canonical = |at: SocketAddr| SocketAddr::new(at.ip().to_canonical(), at.port());
+    let ends = |fd| Some((canonical(address(fd)?), canonical(peer(fd)?)));
+    let Some((near, far)) = ends(accepted) else {
+        return false;
+    };
+    CLIENTS.iter().any(|place| {
+        let client = place.load(Ordering::Acquire);
+        client != 0
+            && ends(client - 1) == Some((far, near))
+            && place
+                .compare_exchange(client, 0, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+    })
+}
+
+/// The address of the other end of a socket of IP.
+fn peer(fd: i32) -> Option<SocketAddr> {
+    let address = rustix::net::getpeername(borrowed(fd)).ok()??;
+    SocketAddr::try_from(address).ok()
+}
+
+/// The address to which the kernel connects a socket that is to connect to another one: to loopback
+/// in place of the unspecified address.
+fn connected_to(ip: IpAddr) -> IpAddr {
+    match ip.to_canonical() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    }
+}
+
 /// Whether a listener at an address accepts connections to another one. Any local address other than
 /// those of loopback may be another host's as well, for a listener at all addresses.
 fn is_at(listener: SocketAddr, to: SocketAddr) -> bool {
-    let (at, to_ip) = (listener.ip().to_canonical(), to.ip().to_canonical());
+    let (at, to_ip) = (listener.ip().to_canonical(), connected_to(to.ip()));
     let is_covered = match at {
         IpAddr::V4(at) => at.is_unspecified() && to_ip.is_ipv4(),
         IpAddr::V6(at) => at.is_unspecified(),
@@ -88,6 +144,12 @@ mod tests {
         assert!(is("[::]:5", "[::1]:5"));
         assert!(is("192.0.2.1:5", "192.0.2.1:5"));
         assert!(is("192.0.2.1:5", "[::ffff:192.0.2.1]:5"));
+        assert!(is("127.0.0.1:5", "0.0.0.0:5"));
+        assert!(is("127.0.0.1:5", "[::ffff:0.0.0.0]:5"));
+        assert!(is("[::1]:5", "[::]:5"));
+        assert!(is("[::]:5", "0.0.0.0:5"));
+        assert!(!is("127.0.0.2:5", "0.0.0.0:5"));
+        assert!(!is("127.0.0.1:5", "[::]:5"));
         assert!(!is("0.0.0.0:5", "127.0.0.1:6"));
         assert!(!is("0.0.0.0:5", "[::1]:5"));
         assert!(!is("0.0.0.0:5", "192.0.2.1:5"));

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
@@ -683,6 +684,93 @@ static void passed_client(int listener)
 	expect(fd, "answer");
 }
 
+/* Servers of their own, whose client is the test. */
+static void echo_all(int fd)
+{
+	char bytes[256];
+	ssize_t len;
+	while ((len = read(fd, bytes, sizeof bytes)) > 0)
+		write_all(fd, bytes, len);
+	dprintf(1, "errno %d\n", len < 0 ? errno : 0);
+	close(fd);
+}
+
+static void permit(rlim_t descriptors)
+{
+	struct rlimit limit = {descriptors, descriptors};
+	CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+}
+
+/* So few that the library takes none. */
+static void few_server(int listener)
+{
+	permit(60);
+	echo_all(accepted(listener));
+}
+
+/* The program has all but the one for the connection. */
+static void none_left_server(int listener)
+{
+	int any, last = -1;
+	permit(100);
+	while ((any = dup(listener)) >= 0)
+		last = last < 0 ? any : last;
+	CHECK(errno == EMFILE && close(last) == 0);
+	echo_all(accepted(listener));
+}
+
+/* The client is of the same process. */
+static void own_server(int listener)
+{
+	in_addr_t to[] = {INADDR_LOOPBACK, INADDR_ANY};
+	for (int round = 0; round < 4; round++) {
+		int client = socket(AF_INET, SOCK_STREAM, 0);
+		address.sin_addr.s_addr = htonl(to[round / 2]);
+		if (round % 2)
+			nonblocking(client);
+		int begun = connect(client, (struct sockaddr *)&address, sizeof address);
+		CHECK(begun == 0 || (round % 2 && errno == EINPROGRESS));
+		int fd = accepted(listener);
+		send_text(fd, "answer");
+		wait_for(client, POLLIN);
+		expect(client, "answer");
+		send_text(client, "question");
+		wait_for(fd, POLLIN);
+		expect(fd, "question");
+		close(client);
+		expect_end(fd);
+		close(fd);
+	}
+}
+
+static struct {
+	const char *name;
+	scenario *server;
+} alone[] = {
+	{"few", few_server},
+	{"none-left", none_left_server},
+	{"executes", exec_server},
+	{"own", own_server},
+};
+
+/* It accepts once the test has sent what it wants to be there. */
+static int serve_alone(const char *name, const char *port)
+{
+	for (size_t at = 0; at < sizeof alone / sizeof *alone; at++) {
+		if (strcmp(alone[at].name, name))
+			continue;
+		char go;
+		alarm(60);
+		address.sin_port = htons(atoi(port));
+		int listener = listening();
+		dprintf(1, "listens\n");
+		CHECK(read(0, &go, 1) == 1);
+		alone[at].server(listener);
+		return 0;
+	}
+	return 2;
+}
+
 static struct {
 	const char *name;
 	scenario *server, *client;
@@ -714,6 +802,8 @@ static struct {
 
 int main(int count, char **arguments)
 {
+	if (count == 3)
+		return serve_alone(arguments[1], arguments[2]);
 	for (size_t at = 0; count == 2 && at < sizeof all / sizeof *all; at++) {
 		if (strcmp(all[at].name, arguments[1]))
 			continue;

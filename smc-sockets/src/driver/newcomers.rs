@@ -11,7 +11,7 @@ use smc_transport_ism::shared::pairing::Answer;
 use super::promises::Promise;
 use super::{Driver, Pairing};
 use crate::carrier::{Cause, Limit};
-use crate::listening::{Arrival, Destination};
+use crate::listening::{Arrival, Delivery, Destination};
 use crate::opening::Opening;
 use crate::undecided::{Admission, Source};
 
@@ -157,7 +157,10 @@ impl Driver {
             // It fails only for what was never added.
             let _ = epoll::delete(&shard.poller, &promise.tcp);
             let socket = shard.decline(promise.tcp, cause, Opening::Promised);
-            promise.arrival.deliver(socket);
+            if promise.arrival.deliver(socket.clone()) == Delivery::Closed {
+                // Its stream was dropped already.
+                shard.drain(&socket);
+            }
         } else {
             let conn = shard.undecided().conn(number);
             let mut state = shard.lock();

@@ -16,7 +16,6 @@ use smc_transport_ism::shared::pairing::Peer;
 
 use super::State;
 use super::timer::polled_now;
-use crate::socket::Socket;
 
 impl State {
     /// Passes CLC messages that have come over a connection's TCP on to the engine, and the end of TCP.
@@ -53,7 +52,7 @@ impl State {
                 }
                 Ok(ClcProgress::Consumed { len, next }) => {
                     socket.set_low_water(1);
-                    discard(&socket, len);
+                    discard(&*socket, len);
                     if next == Next::Stop {
                         return;
                     }
@@ -117,7 +116,8 @@ pub(crate) fn end_in(ready: PollFlags) -> Option<TcpEvent> {
 }
 
 /// Removes bytes that were peeked at.
-pub(crate) fn discard(socket: &Socket, mut len: usize) {
+pub(crate) fn discard(socket: impl AsFd, mut len: usize) {
+    let socket = socket.as_fd();
     let mut octets = [0; MAX_LENGTH];
     while len > 0 {
         let most = octets.len().min(len);

@@ -1,5 +1,8 @@
 //! The end of a stack: its link groups end in order.
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
 use smc_proto::id::GroupId;
 use smc_proto::time::{Duration, Instant};
 
@@ -8,6 +11,15 @@ use super::{Shard, State};
 /// How long peers have to let the links go.
 const GOODBYE: Duration = Duration::from_secs(4);
 
+impl Shard {
+    /// Notes that no handle of the stack is left: the driver ends with the last connection. Takes no
+    /// lock of the endpoint.
+    pub(crate) fn abandon(&self) {
+        self.abandoned.store(true, Ordering::Release);
+        self.ring();
+    }
+}
+
 impl State {
     pub(super) fn group_up(&mut self, group: GroupId) {
         self.groups.push(group);
@@ -15,8 +27,8 @@ impl State {
 
     /// Whether the driver may end. Before that, peers are notified that links go: they would
     /// go on testing them.
-    pub(crate) fn is_over(&mut self, shard: &std::sync::Arc<Shard>, now: Instant) -> bool {
-        if !self.abandoned || !self.is_empty() {
+    pub(crate) fn is_over(&mut self, shard: &Arc<Shard>, now: Instant) -> bool {
+        if !shard.abandoned.load(Ordering::Acquire) || !self.is_empty() {
             return false;
         }
         let until = *self.goodbye.get_or_insert_with(|| now.after(GOODBYE));

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -115,6 +115,7 @@ impl Shard {
             device,
             timer,
             driver_waker,
+            abandoned: AtomicBool::new(false),
             origin: std::time::Instant::now(),
             coarse_origin: nanoseconds(ClockId::Monotonic),
             pairing_timeouts,

@@ -38,8 +38,6 @@ pub(crate) struct State {
     pub(super) polling: Polling,
     /// For messages on their way from the engine to TCP.
     pub(super) clc: Box<[u8; MAX_LENGTH]>,
-    /// No handle is left: the driver ends with the last connection.
-    pub(crate) abandoned: bool,
     /// Link groups that are up.
     pub(super) groups: Vec<GroupId>,
     /// The driver ends then, if not before.
@@ -99,7 +97,6 @@ impl State {
             timer_is_due: false,
             polling: Polling::default(),
             clc: Box::new([0; MAX_LENGTH]),
-            abandoned: false,
             groups: Vec::new(),
             goodbye: None,
             wakes: Vec::new(),

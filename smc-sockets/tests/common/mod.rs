@@ -5,6 +5,8 @@ pub(crate) mod alone;
 
 pub(crate) mod children;
 
+pub(crate) mod clc;
+
 pub(crate) mod ends;
 
 pub(crate) mod peer;

@@ -8,8 +8,10 @@ use std::process::{Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use crate::clc_clients::assuming;
 use crate::common::alone::alone;
 use crate::common::children::{Child, fork};
+use crate::common::clc::decline;
 use crate::common::{octets, stack};
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use smc_sockets::{Accepting, SmcListener, SmcSocket, SmcStream, Stack};
@@ -162,6 +164,34 @@ fn what_is_closed_before_it_is_decided_connects_and_ends() {
         };
         stream.set_read_timeout(Some(LONG)).unwrap();
         assert_eq!(stream.read(&mut [0; 8]).unwrap(), 0, "round {round}");
+    }
+}
+
+/// The thread of the stack decides, and drops the connection and with it the last handle of the stack.
+#[test]
+fn the_last_handle_of_a_stack_goes_with_a_connection_that_was_given_up() {
+    if !alone(&the_last_handle_of_a_stack_goes_with_a_connection_that_was_given_up) {
+        return;
+    }
+    for answers in [true, false] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = assuming(address.port());
+        let mut client = TcpStream::connect(address).unwrap();
+        let accepting = accept(&server, &listener);
+        let error = accepting.finish().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::WouldBlock);
+        drop(accepting);
+        let end = std::thread::spawn(move || server.end(Duration::from_secs(10)));
+        // The other thread has given the handle up.
+        std::thread::sleep(Duration::from_millis(50));
+        if answers {
+            client.write_all(&decline()).unwrap();
+            client.set_read_timeout(Some(LONG)).unwrap();
+            assert_eq!(client.read(&mut [0; 8]).unwrap(), 0);
+        }
+        drop(client);
+        assert!(end.join().unwrap(), "answers: {answers}");
     }
 }
 
@@ -329,7 +359,7 @@ fn a_program_that_is_executed_has_tcp() {
         assert!(!stream.carrier().is_smc());
         asks(stream);
     });
-    let tcp = accept(&server, &listener).give_up().unwrap();
+    let tcp = accept(&server, &listener).give_up(LONG).unwrap();
     let output = OwnedFd::from(tcp.try_clone().unwrap());
     let mut cat = Command::new("cat")
         .stdin(Stdio::from(OwnedFd::from(tcp)))

@@ -5,6 +5,7 @@
 mod common;
 
 mod accepting;
+mod clc_clients;
 mod fork;
 mod limits;
 mod policy_files;

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::network::{Wire, with_option};
 use crate::common::children::fork;
+use crate::common::clc::proposal;
 use crate::common::octets;
 use crate::common::rnics::{rnics, rnics_of_version_1};
 use rustix::net::{AddressFamily, SocketType, sockopt};
@@ -113,6 +114,66 @@ fn a_client_whose_server_permits_nobody_is_declined() {
         assert!(!server.carrier().is_smc());
         crosses(&client, &server);
         crosses(&server, &client);
+    });
+}
+
+/// A client that has sent the option, and speaks CLC by the hand of the test.
+fn asks(option: &TcpOption, address: SocketAddr) -> TcpStream {
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    option.marks().opt_in(&socket).unwrap();
+    rustix::net::connect(&socket, &address).unwrap();
+    socket.into()
+}
+
+/// The program has no descriptor to accept with, or is a child without a stack of its own.
+#[test]
+fn without_a_stream_the_proposal_of_a_client_is_dropped() {
+    with_option(|option| {
+        let server = stack(&Fabric::default(), 2, "");
+        let (listener, address) = asking(&server);
+        let sent = [&proposal()[..], b"octets"].concat();
+        let mut received = [0; 100];
+        let mut client = asks(option, address);
+        client.write_all(&sent).unwrap();
+        let (mut tcp, _) = listener.accept().unwrap();
+        server.let_go(&tcp, Duration::from_secs(20)).unwrap();
+        let len = tcp.read(&mut received).unwrap();
+        assert_eq!(&received[..len], b"octets");
+        let mut client = asks(option, address);
+        client.write_all(&sent).unwrap();
+        fork(|| {
+            let (tcp, _) = listener.accept().unwrap();
+            let accepting = server.accepted(tcp).expect("the client speaks SMC");
+            let mut stream = accepting.wait().unwrap();
+            assert_eq!(cause(&stream), Cause::Inherited);
+            let mut received = [0; 6];
+            stream.read_exact(&mut received).unwrap();
+            assert_eq!(&received, b"octets");
+        })
+        .succeeds();
+    });
+}
+
+/// It was accepted after that. What has come can be read behind a reset.
+#[test]
+fn the_proposal_of_a_client_that_has_reset_the_connection_is_dropped() {
+    with_option(|option| {
+        let server = stack(&Fabric::default(), 2, "");
+        let (listener, address) = asking(&server);
+        for asks_first in [false, true] {
+            let mut client = match asks_first {
+                true => asks(option, address),
+                false => TcpStream::connect(address).unwrap(),
+            };
+            client.write_all(&proposal()).unwrap();
+            sockopt::set_socket_linger(&client, Some(Duration::ZERO)).unwrap();
+            drop(client);
+            let (tcp, _) = listener.accept().unwrap();
+            let mut tcp = server.accepted(tcp).unwrap_err();
+            let read = tcp.read(&mut [0; 100]);
+            // Without the option it is of the application.
+            assert_eq!(matches!(read, Ok(1..)), !asks_first, "{read:?}");
+        }
     });
 }
 

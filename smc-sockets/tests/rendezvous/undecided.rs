@@ -4,6 +4,7 @@
 //! Each test is a process of its own: the bound follows from its limit of descriptors.
 
 use crate::common::alone::alone;
+use crate::common::clc;
 use crate::common::peer;
 
 use std::io::{ErrorKind, Read, Write};
@@ -223,6 +224,50 @@ fn a_client_whose_stream_is_dropped_before_its_proposal_is_not_reset() {
             assert!(settles(SOON, is_reset));
         }
     }
+    drop(crowd);
+}
+
+//= SHM-064 test
+/// A program that accepts by itself has closed the connection before its client proposed, and then
+/// accepts so many that this one makes room.
+#[test]
+fn a_client_whose_connection_was_closed_and_makes_room_is_not_reset() {
+    const MOST: usize = 64;
+    if !alone_with(
+        4 * MOST as u64,
+        &a_client_whose_connection_was_closed_and_makes_room_is_not_reset,
+    ) {
+        return;
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut assuming = settings();
+    let policy = format!(
+        "assume-smc = [{{ peers = [\"127.0.0.1\"], ports = [{}] }}]",
+        address.port()
+    );
+    assuming.policy = Policy::parse(&policy).unwrap();
+    let server = bounded(assuming);
+    let accepts = || {
+        let client = TcpStream::connect(address).unwrap();
+        let accepting = server.accepted(listener.accept().unwrap().0).unwrap();
+        let error = accepting.finish().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::WouldBlock);
+        (client, accepting)
+    };
+    let (mut client, closed) = accepts();
+    drop(closed);
+    std::thread::sleep(YOUNG);
+    let crowd: Vec<_> = (0..MOST).map(|_| accepts()).collect();
+    client.set_read_timeout(Some(SOON)).unwrap();
+    let mut received = Vec::new();
+    client.read_to_end(&mut received).unwrap();
+    clc::is_decline(&received);
+    client.write_all(&clc::proposal()).unwrap();
+    // A reset would come at once.
+    std::thread::sleep(YOUNG);
+    let error = rustix::net::sockopt::socket_error(&client).unwrap();
+    assert_eq!(error, Ok(()));
     drop(crowd);
 }
 

@@ -23,6 +23,7 @@ over_all! {
     a_writer_that_waits_gets_the_reset
     an_answer_is_read_before_the_reset
     an_answer_that_is_left_alone_stays
+    an_answer_of_a_server_that_ends_in_order_stays
 }
 
 /// Writes without waiting until nothing more fits.
@@ -179,8 +180,8 @@ fn a_writer_that_waits_gets_the_reset<E: End>() {
     assert!(client.put(b"x").is_err());
 }
 
-/// A server that answers, and closes both directions while the client floods it.
-fn refuse<E: End>(server: E, reads: usize, reads_all: bool) {
+/// A server that answers while the client floods it, and is then dropped.
+fn refuse<E: End>(server: &E, reads: usize, reads_all: bool) {
     let mut octets = [0; 4096];
     for _ in 0..reads {
         server.get(&mut octets).unwrap();
@@ -197,7 +198,7 @@ const ANSWER: &[u8] = b"-ERR max number of clients reached\r\n";
 fn an_answer_is_read_before_the_reset<E: End>() {
     for round in 0..100 {
         let (client, server) = E::pair();
-        let refuses = std::thread::spawn(move || refuse(server, 1 + round % 3, round % 2 == 0));
+        let refuses = std::thread::spawn(move || refuse(&server, 1 + round % 3, round % 2 == 0));
         // Until the server has gone.
         while client.put(&[7; 1000]).is_ok() {}
         refuses.join().unwrap();
@@ -211,22 +212,47 @@ fn an_answer_is_read_before_the_reset<E: End>() {
     }
 }
 
-/// The peer has ended for longer than it keeps anything for the next connection.
+/// The server has reset the connection, as bytes of the client were left unread, for longer than it
+/// keeps anything for the next connection.
 fn an_answer_that_is_left_alone_stays<E: End>() {
     for reads_all in [false, true] {
         let (client, server) = E::pair();
-        let refuses = std::thread::spawn(move || refuse(server, 1, reads_all));
+        let refuses = std::thread::spawn(move || {
+            refuse(&server, 1, reads_all);
+            // A server that has read everything would end the stream in order.
+            assert!(poll(&server, PollFlags::IN, LONG).contains(PollFlags::IN));
+        });
         while client.put(&[7; 1000]).is_ok() {}
         refuses.join().unwrap();
         std::thread::sleep(Duration::from_secs(2));
         let flags = poll(&client, PollFlags::IN, LONG);
         assert!(flags.contains(PollFlags::IN | PollFlags::HUP), "{flags:?}");
-        let mut octets = [0; 100];
-        let first = client.peek(&mut octets).unwrap();
-        assert_eq!(&octets[..first], ANSWER);
-        let len = client.get(&mut octets).unwrap();
-        assert_eq!(&octets[..len], ANSWER);
-        // The write that failed has said why.
-        assert_eq!(client.get(&mut octets).unwrap(), 0);
+        is_read_behind_the_failed_write(&client);
     }
+}
+
+/// The server has read everything, and closes in order. Over SMC the client knows that nothing it
+/// writes will be read, and its next write fails, although its own direction has not ended: there is
+/// no reset, and no `HUP`. Over TCP that write is answered by a reset.
+fn an_answer_of_a_server_that_ends_in_order_stays<E: End>() {
+    let (client, server) = E::pair();
+    client.put(b"question").unwrap();
+    refuse(&server, 1, true);
+    drop(server);
+    let end = PollFlags::IN | PollFlags::RDHUP;
+    assert!(poll(&client, PollFlags::RDHUP, LONG).contains(PollFlags::RDHUP));
+    while client.put(&[7; 1000]).is_ok() {}
+    let flags = poll(&client, end, LONG);
+    assert!(flags.contains(end), "{flags:?}");
+    is_read_behind_the_failed_write(&client);
+}
+
+/// The answer can be peeked at and read. Then comes the end: the write that failed has said why.
+fn is_read_behind_the_failed_write(client: &impl End) {
+    let mut octets = [0; 100];
+    let first = client.peek(&mut octets).unwrap();
+    assert_eq!(&octets[..first], ANSWER);
+    let len = client.get(&mut octets).unwrap();
+    assert_eq!(&octets[..len], ANSWER);
+    assert_eq!(client.get(&mut octets).unwrap(), 0);
 }

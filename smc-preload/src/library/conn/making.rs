@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
@@ -11,6 +11,7 @@ use rustix::net::sockopt;
 use smc_sockets::{Accepting, Connecting, EventLoop, SmcStream};
 
 use super::{Conn, Phase, borrowed, is_writable, lock, low_water, poll_one, replace, set_mode};
+use crate::library::moments::Moments;
 use crate::library::{config, defaults, errno, report, signals, stats, table};
 
 /// How long a connection that is being made is polled for at a time.
@@ -24,19 +25,7 @@ pub(crate) const LATE_AGAIN: Duration = Duration::from_millis(51);
 /// How long the first call that writes waits for the decision, although it is not to wait: over TCP a
 /// connection that was just accepted has room for what a server sends first.
 const MOMENT: Duration = Duration::from_millis(5);
-
-/// Milliseconds without such waits after one in vain: clients that answer nothing take a twentieth of
-/// a server's time at most.
-const MOMENTLESS: u64 = 100;
-/// When these end, in milliseconds of the monotonic clock.
-static NO_MOMENT_UNTIL: AtomicU64 = AtomicU64::new(0);
-
-/// The monotonic clock in milliseconds.
-fn milliseconds() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
-    seconds.saturating_mul(1000) + u64::try_from(now.tv_nsec / 1_000_000).unwrap_or(0)
-}
+static MOMENTS: Moments = Moments::new();
 
 /// How a connection comes about.
 pub(super) enum Pending {
@@ -74,12 +63,13 @@ impl Conn {
     }
 
     /// Before another program takes this process over: one that nothing was begun of goes on as
-    /// TCP, also here if there is no such program.
-    pub(crate) fn give_up(&self) {
+    /// TCP, also here if there is no such program. For the first message of a client that speaks CLC it
+    /// waits so long at most.
+    pub(crate) fn give_up(&self, patience: Duration) {
         let Some(mut pending) = self.lock(&self.pending) else {
             return;
         };
-        if Self::is_given_up(&mut pending) {
+        if Self::is_given_up(&mut pending, patience) {
             self.pollable.store(-1, Ordering::Relaxed);
             self.set_phase(Phase::Plain);
             drop(pending);
@@ -88,9 +78,9 @@ impl Conn {
     }
 
     /// Whether nothing was begun of an accepted connection, which is given up then.
-    fn is_given_up(pending: &mut Option<Pending>) -> bool {
+    fn is_given_up(pending: &mut Option<Pending>, patience: Duration) -> bool {
         match pending.take() {
-            Some(Pending::Accept(accepting)) if accepting.let_go() => return true,
+            Some(Pending::Accept(accepting)) if accepting.let_go(patience) => return true,
             other => *pending = other,
         }
         false
@@ -163,14 +153,13 @@ impl Conn {
         {
             return phase;
         }
-        if milliseconds() < NO_MOMENT_UNTIL.load(Ordering::Relaxed) {
+        if !MOMENTS.are_left() {
             return phase;
         }
         let _ = self.wait_decided(Some(Instant::now() + MOMENT));
         let phase = self.phase();
         if phase == Phase::Pending {
-            let until = milliseconds().saturating_add(MOMENTLESS);
-            NO_MOMENT_UNTIL.store(until, Ordering::Relaxed);
+            MOMENTS.was_in_vain();
         }
         phase
     }
@@ -195,8 +184,9 @@ impl Conn {
         let finished = config::inside(|| begun.finish());
         match finished {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Phase::Pending,
-            // This process cannot have SMC, and no process has begun: TCP carries it.
-            Err(_) if Self::is_given_up(&mut pending) => {
+            // This process cannot have SMC, and no process has begun: TCP carries it. A client that
+            // speaks CLC has a stream that declines.
+            Err(_) if Self::is_given_up(&mut pending, Duration::ZERO) => {
                 self.pollable.store(-1, Ordering::Relaxed);
                 self.restore_mode();
                 self.set_phase(Phase::Plain);

@@ -1,0 +1,54 @@
+//! Short waits for a peer in calls that are not to wait.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Milliseconds without such waits after one in vain: of 5 ms each, peers that send nothing take a
+/// twentieth of a program's time at most.
+const NONE_FOR: u64 = 100;
+
+/// Whether calls of one kind may wait.
+pub(crate) struct Moments {
+    /// From when on they may again, in milliseconds of the monotonic clock.
+    from: AtomicU64,
+}
+
+/// The monotonic clock in milliseconds.
+fn milliseconds() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
+    seconds.saturating_mul(1000) + u64::try_from(now.tv_nsec / 1_000_000).unwrap_or(0)
+}
+
+impl Moments {
+    pub(crate) const fn new() -> Self {
+        Self {
+            from: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether a call may wait now.
+    pub(crate) fn are_left(&self) -> bool {
+        milliseconds() >= self.from.load(Ordering::Relaxed)
+    }
+
+    /// Notes that a call has waited in vain.
+    pub(crate) fn was_in_vain(&self) {
+        let from = milliseconds().saturating_add(NONE_FOR);
+        self.from.store(from, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Moments;
+
+    #[test]
+    fn none_is_left_for_a_while_after_one_in_vain() {
+        let moments = Moments::new();
+        assert!(moments.are_left());
+        moments.was_in_vain();
+        assert!(!moments.are_left());
+        std::thread::sleep(std::time::Duration::from_millis(110));
+        assert!(moments.are_left());
+    }
+}
