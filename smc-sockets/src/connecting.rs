@@ -423,7 +423,17 @@ impl Attempt {
             .connect(shard.now(), options, offered.paths())
             .map_err(io::Error::other)?;
         state.enter(conn, socket.clone(), peer, None);
+        // The program may spin for another connection until that can be written to, while the server,
+        // which serves one handshake after the other, waits for this one.
+        if peer.is_none() && self.is_left_alone() {
+            shard.watch(conn, &socket);
+        }
         Ok(Stage::Deciding(socket, conn))
+    }
+
+    /// Whether nothing but the program's next call goes on with it, unless the driver does.
+    fn is_left_alone(&self) -> bool {
+        matches!(self.waits, WaitMode::Descriptor | WaitMode::EventLoop)
     }
 
     /// What carries the connection, if the engine has decided.

@@ -12,9 +12,10 @@ use super::network::{Wire, with_option};
 use crate::common::children::fork;
 use crate::common::octets;
 use crate::common::rnics::{rnics, rnics_of_version_1};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use smc_sockets::tcp_option::TcpOption;
-use smc_sockets::{Cause, Policy, Settings, SmcListener, SmcStream, Stack};
+use smc_sockets::{Cause, Connecting, Policy, Settings, SmcListener, SmcStream, Stack};
 use smc_transport_verbs::soft::Fabric;
 
 /// A stack with an RNIC in software that does not use shared memory.
@@ -59,6 +60,27 @@ fn ends_that_both_ask_speak_smc_r() {
     });
 }
 
+/// Waits until a connection that is being made goes on.
+fn polled(connecting: &Connecting) {
+    let mut polled = [PollFd::new(connecting, PollFlags::IN)];
+    let limit = Timespec {
+        tv_sec: 10,
+        tv_nsec: 0,
+    };
+    assert_ne!(rustix::event::poll(&mut polled, Some(&limit)).unwrap(), 0);
+}
+
+/// The stream of a connection that is being made.
+fn finished(connecting: &Connecting) -> SmcStream {
+    loop {
+        match connecting.finish() {
+            Ok(stream) => return stream,
+            Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+        }
+        polled(connecting);
+    }
+}
+
 /// A kernel listener that asks before it listens, for connections that the program accepts by itself.
 fn asking(server: &Stack) -> (TcpListener, SocketAddr) {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
@@ -98,6 +120,35 @@ fn what_a_program_accepts_by_itself_may_be_smc_r() {
         let _plain = TcpStream::connect(address).unwrap();
         let (tcp, _) = listener.accept().unwrap();
         assert!(server.accepted(tcp).is_err());
+    });
+}
+
+/// As that of a program that spins for another connection, whose server waits for this one.
+#[test]
+fn a_handshake_that_has_begun_ends_without_its_program() {
+    with_option(|_| {
+        let fabric = Fabric::default();
+        let (client, server) = (stack(&fabric, 1, ""), stack(&fabric, 2, ""));
+        let listener = SmcListener::bind_on(&server, (Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let (sender, accepted) = channel();
+        std::thread::spawn(move || while sender.send(listener.accept()).is_ok() {});
+        // The second one has no link to make.
+        for _ in 0..2 {
+            let connecting = SmcStream::begin_connect(&client, address).unwrap();
+            polled(&connecting);
+            // TCP has connected: it sends the Proposal, and may be done by then.
+            let client = connecting.finish();
+            // No more than the client's time for an Accept.
+            let accepted = accepted.recv_timeout(Duration::from_secs(5));
+            let (server, _) = accepted.expect("the server decides").unwrap();
+            assert_eq!(server.carrier().to_string(), "SMC-R v2.1");
+            let client = client.unwrap_or_else(|error| {
+                assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+                finished(&connecting)
+            });
+            crosses(&client, &server);
+        }
     });
 }
 
@@ -369,24 +420,11 @@ fn a_malformed_answer_is_an_error_and_no_reason_to_connect_again() {
 /// A program that connects without waiting polls, and gets the second connection.
 #[test]
 fn who_connects_without_waiting_is_led_to_the_second_connection() {
-    use rustix::event::{PollFd, PollFlags, Timespec};
     with_option(|_| {
         let option = TcpOption::attach().unwrap();
         let (address, _tells) = echoing(&option, drop);
         let client = stack(&Fabric::default(), 1, "");
         let connecting = SmcStream::begin_connect(&client, address).unwrap();
-        let stream = loop {
-            match connecting.finish() {
-                Ok(stream) => break stream,
-                Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
-            }
-            let mut polled = [PollFd::new(&connecting, PollFlags::IN)];
-            let limit = Timespec {
-                tv_sec: 10,
-                tv_nsec: 0,
-            };
-            assert_ne!(rustix::event::poll(&mut polled, Some(&limit)).unwrap(), 0);
-        };
-        assert_eq!(cause(&stream), Cause::Shunned);
+        assert_eq!(cause(&finished(&connecting)), Cause::Shunned);
     });
 }
