@@ -13,7 +13,7 @@ use crate::common::children::fork;
 use crate::common::octets;
 use crate::common::rnics::{rnics, rnics_of_version_1};
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::net::{AddressFamily, SocketType, sockopt};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use smc_sockets::tcp_option::TcpOption;
 use smc_sockets::{Cause, Connecting, Policy, Settings, SmcListener, SmcStream, Stack};
 use smc_transport_verbs::soft::Fabric;
@@ -123,9 +123,11 @@ fn what_a_program_accepts_by_itself_may_be_smc_r() {
     });
 }
 
-/// As that of a program that spins for another connection, whose server waits for this one.
+/// As those of a program that works, or spins for one connection whose server waits for another one.
 #[test]
-fn a_handshake_that_has_begun_ends_without_its_program() {
+fn handshakes_end_without_a_call_of_their_program() {
+    // No more than the server's time for a Proposal.
+    const LIMIT: Duration = Duration::from_secs(5);
     with_option(|_| {
         let fabric = Fabric::default();
         let (client, server) = (stack(&fabric, 1, ""), stack(&fabric, 2, ""));
@@ -133,21 +135,39 @@ fn a_handshake_that_has_begun_ends_without_its_program() {
         let address = listener.local_addr().unwrap();
         let (sender, accepted) = channel();
         std::thread::spawn(move || while sender.send(listener.accept()).is_ok() {});
-        // The second one has no link to make.
-        for _ in 0..2 {
-            let connecting = SmcStream::begin_connect(&client, address).unwrap();
-            polled(&connecting);
-            // TCP has connected: it sends the Proposal, and may be done by then.
-            let client = connecting.finish();
-            // No more than the client's time for an Accept.
-            let accepted = accepted.recv_timeout(Duration::from_secs(5));
-            let (server, _) = accepted.expect("the server decides").unwrap();
-            assert_eq!(server.carrier().to_string(), "SMC-R v2.1");
-            let client = client.unwrap_or_else(|error| {
-                assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
-                finished(&connecting)
-            });
+        // For a program that polls a descriptor each, and for one with an event loop.
+        let begin: [fn(&Stack, SocketAddr) -> Connecting; 2] = [
+            |client, to| SmcStream::begin_connect(client, to).unwrap(),
+            |client, to| {
+                let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+                let family = AddressFamily::INET;
+                let own = rustix::net::socket_with(family, SocketType::STREAM, flags, None);
+                SmcStream::begin_connect_listed(client, own.unwrap(), to).unwrap()
+            },
+        ];
+        // The first one makes a link group, for which the others wait.
+        let connecting = begin.map(|begin| [(); 3].map(|()| begin(&client, address)));
+        let connecting = connecting.as_flattened();
+        let mut servers: Vec<_> = (0..connecting.len())
+            .map(|at| {
+                let next = accepted.recv_timeout(LIMIT);
+                let next =
+                    next.unwrap_or_else(|_| panic!("{at} of {} are decided", connecting.len()));
+                next.unwrap()
+            })
+            .collect();
+        for connecting in connecting {
+            let client = finished(connecting);
+            let own = client.local_addr().unwrap();
+            let at = servers.iter().position(|(_, from)| *from == own);
+            let (server, _) = servers.swap_remove(at.expect("the server has its other end"));
+            for end in [&client, &server] {
+                assert_eq!(end.carrier().to_string(), "SMC-R v2.1");
+                end.set_nonblocking(false).unwrap();
+                end.set_read_timeout(Some(LIMIT)).unwrap();
+            }
             crosses(&client, &server);
+            crosses(&server, &client);
         }
     });
 }
