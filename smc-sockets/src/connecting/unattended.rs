@@ -10,7 +10,7 @@
 //!                 └─ the driver's poller shows it ──┘            or whichever thread is first
 //! ```
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -25,7 +25,7 @@ pub(super) type Slot = Mutex<Option<Box<Attempt>>>;
 
 /// Attempts whose TCP connects, by their TCP sockets, each of which the program has open.
 #[derive(Default)]
-pub(crate) struct Unattended(Mutex<HashMap<RawFd, Weak<Slot>>>);
+pub(crate) struct Unattended(Mutex<BTreeMap<RawFd, Weak<Slot>>>);
 
 impl Unattended {
     /// Sends the Proposal of an attempt whose TCP has connected, unless the program has.
@@ -40,7 +40,7 @@ impl Unattended {
         }
     }
 
-    fn listed(&self) -> MutexGuard<'_, HashMap<RawFd, Weak<Slot>>> {
+    fn listed(&self) -> MutexGuard<'_, BTreeMap<RawFd, Weak<Slot>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
