@@ -202,7 +202,7 @@ fn carried_by_json(object: &Value, streams: u64) -> Result<(), String> {
     match carriers.len() as u64 == streams && carriers.iter().all(|of| **of == CARRIER) {
         true => Ok(()),
         false => Err(format!(
-            "client: {streams} streams, carried by {connected:?}"
+            "client: {streams} streams, carried by {carriers:?}"
         )),
     }
 }
