@@ -1,5 +1,6 @@
 //! How a client connects: TCP, then pairing over shared memory or CLC over TCP, then the stream.
-//! No thread but the caller's is needed, which may wait or do something else meanwhile.
+//! No thread but the caller's is needed, which may wait or do something else meanwhile: the driver goes
+//! on with CLC over TCP.
 //!
 //! ```text
 //!   known server ──► Announced ── answers ──────────────────────► Done
@@ -7,7 +8,7 @@
 //!                        └─ no answer ─────────────► over_tcp
 //!
 //!   other server ──► Tcp ──► Calling ──► Paired ──► Deciding ───► Done
-//!                     └─────────┴─ does not pair ──► over_tcp ──► Deciding, Declined, or TCP
+//!                     └─────────┴─ does not pair ──► over_tcp ──► Deciding, Decided, or TCP
 //! ```
 
 mod announced;
@@ -17,6 +18,7 @@ mod pending_channels;
 mod pollable;
 #[cfg(feature = "tokio")]
 mod task;
+mod unattended;
 
 use announced::{Waiting, announce, notification};
 pub(crate) use known_servers::{KnownServers, Server};
@@ -24,6 +26,7 @@ pub(crate) use pending_channels::PendingChannels;
 pub use pollable::Connecting;
 #[cfg(feature = "tokio")]
 pub(crate) use task::{Begun, TaskConnecting};
+pub(crate) use unattended::Unattended;
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -139,8 +142,10 @@ enum Stage {
     Deciding(Arc<Socket>, ConnId),
     /// Announced over shared memory; `Waiting` once TCP has connected.
     Announced(Arc<Socket>, ConnId, Option<Waiting>),
-    /// Declined by this side.
-    Declined(Arc<Socket>),
+    /// Decided, and the program has not called since.
+    Decided(Arc<Socket>),
+    /// Failed, and the program has not called since.
+    Failed(io::Error),
     /// The stream has the connection, or the attempt has failed.
     Done,
 }
@@ -234,6 +239,7 @@ impl Attempt {
                         self.stage = Stage::Tcp(called, place);
                         return Ok(Step::Wait(None));
                     }
+                    self.unlist();
                     match (called, place) {
                         (Some(call), Some(place)) => self.stage = Stage::Calling(call, place),
                         (_, place) => {
@@ -281,10 +287,11 @@ impl Attempt {
                         return Ok(step);
                     }
                 }
-                Stage::Declined(socket) => {
+                Stage::Decided(socket) => {
                     self.restore_mode()?;
                     return Ok(Step::Done(socket));
                 }
+                Stage::Failed(error) => return Err(error),
                 Stage::Done => return Err(io::ErrorKind::NotConnected.into()),
             }
         }
@@ -423,6 +430,9 @@ impl Attempt {
             .connect(shard.now(), options, offered.paths())
             .map_err(io::Error::other)?;
         state.enter(conn, socket.clone(), peer, None);
+        if peer.is_none() && self.may_be_unattended() {
+            shard.watch(conn, &socket);
+        }
         Ok(Stage::Deciding(socket, conn))
     }
 
@@ -521,6 +531,7 @@ impl Drop for Attempt {
             // The attempt is the parent's.
             return;
         }
+        self.unlist();
         self.end_pending_channel();
         if let Stage::Calling(call, _) = &mut self.stage {
             let given_up = call.give_up();

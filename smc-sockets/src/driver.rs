@@ -10,6 +10,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::mem::MaybeUninit;
 use std::net::{SocketAddr, TcpStream};
+use std::os::fd::RawFd;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
@@ -45,6 +46,7 @@ pub(crate) enum Token {
     Answer(u32),
     Promise(u32),
     Draining(u32),
+    Unattended(RawFd),
     Conn(ConnId),
 }
 
@@ -59,6 +61,7 @@ enum Ready {
     Answer(u32),
     Promise(u32),
     Draining(u32),
+    Unattended(RawFd),
     Conn { index: u32, generation: u32 },
 }
 
@@ -68,8 +71,9 @@ const ANSWER: u64 = 2 << 32;
 const PROMISE: u64 = 4 << 32;
 const RENDEZVOUS: u64 = 8 << 32;
 const DRAINING: u64 = 16 << 32;
+const UNATTENDED: u64 = 32 << 32;
 /// All of these.
-const KINDS: u64 = LISTENER | ANSWER | PROMISE | RENDEZVOUS | DRAINING;
+const KINDS: u64 = LISTENER | ANSWER | PROMISE | RENDEZVOUS | DRAINING | UNATTENDED;
 
 impl Token {
     pub(crate) fn data(self) -> EventData {
@@ -83,6 +87,7 @@ impl Token {
             Self::Answer(key) => ANSWER | u64::from(key),
             Self::Promise(key) => PROMISE | u64::from(key),
             Self::Draining(key) => DRAINING | u64::from(key),
+            Self::Unattended(tcp) => UNATTENDED | u64::from(tcp.cast_unsigned()),
             Self::Conn(conn) => CONN | u64::from(conn.index()) << 32 | u64::from(conn.generation()),
         })
     }
@@ -103,6 +108,7 @@ impl Ready {
             (ANSWER, key) => Self::Answer(key),
             (PROMISE, key) => Self::Promise(key),
             (DRAINING, key) => Self::Draining(key),
+            (UNATTENDED, tcp) => Self::Unattended(tcp.cast_signed()),
             (_, 0) => Self::Device,
             (_, 1) => Self::Timer,
             (_, 3) => Self::Rnics,
@@ -169,6 +175,7 @@ impl Driver {
                 Ready::Answer(key) => self.go_on(key),
                 Ready::Promise(key) => self.on_promise_readable(key),
                 Ready::Draining(key) => self.on_draining_readable(key),
+                Ready::Unattended(tcp) => shard.unattended.go_on(tcp),
                 Ready::Conn { index, generation } => {
                     let mut state = shard.lock();
                     if let Some(conn) = state.conn_at(index, generation) {

@@ -53,7 +53,7 @@ use smc_transport_ism::shared::pairing::{Callers, PairingTimeouts};
 use smc_transport_ism::shared::{SpinBudget, file_size_limit, mapping_limit};
 
 use crate::carrier::{Carrier, Cause, Limit};
-use crate::connecting::{KnownServers, PendingChannels};
+use crate::connecting::{KnownServers, PendingChannels, Unattended};
 use crate::driver::Token;
 use crate::listening::HandedOver;
 use crate::opening::{self, Opening};
@@ -101,6 +101,8 @@ pub(crate) struct Shard {
     pub(crate) callers: Callers,
     /// Channels that connecting clients are about to receive.
     pub(crate) pending_channels: PendingChannels,
+    /// Attempts to connect that the driver goes on with once TCP has connected.
+    pub(crate) unattended: Unattended,
     /// Event loops of tokio that poll the device.
     #[cfg(feature = "tokio")]
     pub(crate) runtimes: crate::tokio::Runtimes,

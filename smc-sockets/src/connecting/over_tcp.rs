@@ -41,7 +41,7 @@ impl Attempt {
             (_, declines) => {
                 let cause = declines.unwrap_or(Cause::Limit(shard.limit));
                 let tcp = self.tcp.clone();
-                Stage::Declined(shard.decline(tcp, cause, Opening::MaybeDecline))
+                Stage::Decided(shard.decline(tcp, cause, Opening::MaybeDecline))
             }
         };
         Ok(None)

@@ -4,13 +4,14 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
 
+use super::unattended::{self, Slot};
 use super::{Attempt, Step, WaitMode};
 use crate::descriptors;
 use crate::process::Process;
@@ -23,8 +24,8 @@ use crate::waiting::Direction;
 /// A connection that is being made while its program does something else:
 /// [`SmcStream::begin_connect`].
 ///
-/// When its descriptor is readable ([`AsFd`]), [`Self::finish`] goes on. Dropping it gives
-/// the connection up.
+/// When its descriptor is readable ([`AsFd`]), [`Self::finish`] goes on. A handshake over TCP and RNICs
+/// goes on without a call of the program. Dropping it gives the connection up.
 ///
 /// An event loop lists it as well ([`EventLoop::register_connecting`](crate::EventLoop)).
 pub struct Connecting {
@@ -32,7 +33,7 @@ pub struct Connecting {
     /// The one that began.
     process: Process,
     /// None once it is finished: the stream alone has the connection then.
-    attempt: Mutex<Option<Box<Attempt>>>,
+    attempt: Arc<Slot>,
     pollable: OnceLock<Pollable>,
 }
 
@@ -112,16 +113,18 @@ impl Connecting {
     }
 
     fn with(stack: Stack, attempt: Box<Attempt>, pollable: Option<Pollable>) -> Self {
+        let attempt = Arc::new(Slot::new(Some(attempt)));
+        unattended::list(stack.shard(), &attempt);
         Self {
             stack,
             process: Process::current(),
-            attempt: Mutex::new(Some(attempt)),
+            attempt,
             pollable: pollable.map_or(OnceLock::new(), OnceLock::from),
         }
     }
 
     fn attempt(&self) -> MutexGuard<'_, Option<Box<Attempt>>> {
-        self.attempt.lock().unwrap_or_else(PoisonError::into_inner)
+        unattended::lock(&self.attempt)
     }
 
     /// What is polled for it, if there is a descriptor left.
@@ -211,10 +214,12 @@ impl Connecting {
     }
 
     /// Whether nothing is decided but by TCP: nothing that might accept the connection speaks
-    /// SMC, as far as it can be known before, so that [`Self::finish`] comes to TCP.
+    /// SMC, as far as it can be known before, so that [`Self::finish`] comes to TCP. False in a child
+    /// that was forked meanwhile.
     #[must_use]
     pub fn is_plain(&self) -> bool {
-        self.attempt().as_deref().is_none_or(Attempt::is_plain)
+        // In a child, a thread of the parent may have had the lock at the fork.
+        self.process.is_current() && self.attempt().as_deref().is_none_or(Attempt::is_plain)
     }
 
     /// The stream, when it is known what carries it.

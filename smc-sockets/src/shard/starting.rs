@@ -23,7 +23,7 @@ use super::file_limit::FileLimit;
 use super::transports::{Transports, Verbs};
 use super::{Contention, Shard, State, nanoseconds};
 use crate::carrier::Limit;
-use crate::connecting::{KnownServers, PendingChannels};
+use crate::connecting::{KnownServers, PendingChannels, Unattended};
 use crate::descriptors;
 use crate::driver::Token;
 use crate::opt_in::OptIn;
@@ -129,6 +129,7 @@ impl Shard {
             limit,
             listeners: Mutex::default(),
             pending_channels: PendingChannels::default(),
+            unattended: Unattended::default(),
             #[cfg(feature = "tokio")]
             runtimes: crate::tokio::Runtimes::default(),
             without_rnics,

@@ -13,9 +13,10 @@ use crate::common::children::fork;
 use crate::common::clc::proposal;
 use crate::common::octets;
 use crate::common::rnics::{rnics, rnics_of_version_1};
-use rustix::net::{AddressFamily, SocketType, sockopt};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use smc_sockets::tcp_option::TcpOption;
-use smc_sockets::{Cause, Policy, Settings, SmcListener, SmcStream, Stack};
+use smc_sockets::{Cause, Connecting, Policy, Settings, SmcListener, SmcStream, Stack};
 use smc_transport_verbs::soft::Fabric;
 
 /// A stack with an RNIC in software that does not use shared memory.
@@ -60,6 +61,27 @@ fn ends_that_both_ask_speak_smc_r() {
     });
 }
 
+/// Waits until a connection that is being made goes on.
+fn polled(connecting: &Connecting) {
+    let mut polled = [PollFd::new(connecting, PollFlags::IN)];
+    let limit = Timespec {
+        tv_sec: 10,
+        tv_nsec: 0,
+    };
+    assert_ne!(rustix::event::poll(&mut polled, Some(&limit)).unwrap(), 0);
+}
+
+/// The stream of a connection that is being made.
+fn finished(connecting: &Connecting) -> SmcStream {
+    loop {
+        match connecting.finish() {
+            Ok(stream) => return stream,
+            Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+        }
+        polled(connecting);
+    }
+}
+
 /// A kernel listener that asks before it listens, for connections that the program accepts by itself.
 fn asking(server: &Stack) -> (TcpListener, SocketAddr) {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
@@ -99,6 +121,55 @@ fn what_a_program_accepts_by_itself_may_be_smc_r() {
         let _plain = TcpStream::connect(address).unwrap();
         let (tcp, _) = listener.accept().unwrap();
         assert!(server.accepted(tcp).is_err());
+    });
+}
+
+/// As those of a program that works, or spins for one connection whose server waits for another one.
+#[test]
+fn handshakes_end_without_a_call_of_their_program() {
+    // No more than the server's time for a Proposal.
+    const LIMIT: Duration = Duration::from_secs(5);
+    with_option(|_| {
+        let fabric = Fabric::default();
+        let (client, server) = (stack(&fabric, 1, ""), stack(&fabric, 2, ""));
+        let listener = SmcListener::bind_on(&server, (Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let (sender, accepted) = channel();
+        std::thread::spawn(move || while sender.send(listener.accept()).is_ok() {});
+        // For a program that polls a descriptor each, and for one with an event loop.
+        let begin: [fn(&Stack, SocketAddr) -> Connecting; 2] = [
+            |client, to| SmcStream::begin_connect(client, to).unwrap(),
+            |client, to| {
+                let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+                let family = AddressFamily::INET;
+                let own = rustix::net::socket_with(family, SocketType::STREAM, flags, None);
+                SmcStream::begin_connect_listed(client, own.unwrap(), to).unwrap()
+            },
+        ];
+        // The first one makes a link group, for which the others wait.
+        let connecting = begin.map(|begin| [(); 3].map(|()| begin(&client, address)));
+        let connecting = connecting.as_flattened();
+        let mut servers: Vec<_> = (0..connecting.len())
+            .map(|at| {
+                let next = accepted.recv_timeout(LIMIT);
+                let next =
+                    next.unwrap_or_else(|_| panic!("{at} of {} are decided", connecting.len()));
+                next.unwrap()
+            })
+            .collect();
+        for connecting in connecting {
+            let client = finished(connecting);
+            let own = client.local_addr().unwrap();
+            let at = servers.iter().position(|(_, from)| *from == own);
+            let (server, _) = servers.swap_remove(at.expect("the server has its other end"));
+            for end in [&client, &server] {
+                assert_eq!(end.carrier().to_string(), "SMC-R v2.1");
+                end.set_nonblocking(false).unwrap();
+                end.set_read_timeout(Some(LIMIT)).unwrap();
+            }
+            crosses(&client, &server);
+            crosses(&server, &client);
+        }
     });
 }
 
@@ -430,24 +501,11 @@ fn a_malformed_answer_is_an_error_and_no_reason_to_connect_again() {
 /// A program that connects without waiting polls, and gets the second connection.
 #[test]
 fn who_connects_without_waiting_is_led_to_the_second_connection() {
-    use rustix::event::{PollFd, PollFlags, Timespec};
     with_option(|_| {
         let option = TcpOption::attach().unwrap();
         let (address, _tells) = echoing(&option, drop);
         let client = stack(&Fabric::default(), 1, "");
         let connecting = SmcStream::begin_connect(&client, address).unwrap();
-        let stream = loop {
-            match connecting.finish() {
-                Ok(stream) => break stream,
-                Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
-            }
-            let mut polled = [PollFd::new(&connecting, PollFlags::IN)];
-            let limit = Timespec {
-                tv_sec: 10,
-                tv_nsec: 0,
-            };
-            assert_ne!(rustix::event::poll(&mut polled, Some(&limit)).unwrap(), 0);
-        };
-        assert_eq!(cause(&stream), Cause::Shunned);
+        assert_eq!(cause(&finished(&connecting)), Cause::Shunned);
     });
 }

@@ -2,20 +2,20 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpListener;
-use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use crate::common::rnics::rnics;
 use crate::common::{pair, settings, stack};
 use rustix::event::{PollFd, PollFlags};
-use smc_sockets::{Policy, SmcListener, SmcSocket, SmcStream, Stack};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+use smc_sockets::{Policy, SmcListener, SmcStream, Stack};
 use smc_transport_verbs::soft::Fabric;
 
 /// Less than the engine waits for a CLC message, or for the answer to an abort.
 const SOON: Duration = Duration::from_secs(3);
 
 /// A server that takes nothing and sends nothing: only the failure itself can end the attempt
-/// early.
+/// early. The driver does not send the Proposal of an attempt that a thread waits for.
 #[test]
 fn a_clc_message_that_cannot_be_sent_ends_the_attempt_at_once() {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -28,9 +28,10 @@ fn a_clc_message_that_cannot_be_sent_ends_the_attempt_at_once() {
     .unwrap();
     let fabric = Fabric::default();
     let stack = Stack::with_rnics(settings, rnics(&fabric, 1, 1).alone()).unwrap();
-    let socket = SmcSocket::new_v4_on(&stack).unwrap();
-    let tcp = socket.as_fd().try_clone_to_owned().unwrap();
-    let connecting = socket.begin_connect(address).unwrap();
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let own = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None).unwrap();
+    let tcp = own.try_clone().unwrap();
+    let connecting = SmcStream::begin_connect_awaited(&stack, own, address).unwrap();
     let (_accepted, _) = server.accept().unwrap();
     rustix::net::shutdown(&tcp, rustix::net::Shutdown::Write).unwrap();
     let begin = Instant::now();

@@ -8,9 +8,11 @@ mod direction;
 mod laboratory;
 mod pair;
 mod part;
+mod perf;
 mod redis;
 mod scripted;
 mod settings;
+mod side;
 mod views;
 
 pub use self::direction::{Direction, End};
@@ -96,9 +98,15 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<bool, Trouble> {
         print(out, report::line(&row).trim_end())?;
         rows.push(row);
     }
-    if peer.is_ok() && options.wants_redis() {
+    for name in [PERF, REDIS] {
+        if peer.is_err() || !options.wants_programs(name) {
+            continue;
+        }
         for direction in Direction::ALL.into_iter().filter(wanted) {
-            let row = laboratory.redis(REDIS, direction)?;
+            let row = match name {
+                PERF => laboratory.perf(name, direction)?,
+                _ => laboratory.redis(name, direction)?,
+            };
             print(out, report::line(&row).trim_end())?;
             rows.push(row);
         }
@@ -136,6 +144,8 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<bool, Trouble> {
 const CONTRACT: &str = "contract";
 /// What `smcx` shows of a kernel's sockets is compared with the kernel's records.
 const VIEWS: &str = "views";
+/// `smcx perf` over SMC-R, in each direction.
+const PERF: &str = "perf";
 /// Unmodified programs of Debian's over SMC-R, in each direction.
 const REDIS: &str = "redis";
 /// The scripts of the conformance suite, and whether sockets of ours are under test.
@@ -160,15 +170,16 @@ impl Options {
     }
 
     /// They take long, and the relaxed kernel adds nothing to them.
-    fn wants_redis(&self) -> bool {
+    fn wants_programs(&self, name: &str) -> bool {
         let asked_for = self.only.is_some() || self.campaign == Campaign::Full;
-        asked_for && self.names(REDIS) && !self.v1
+        asked_for && self.names(name) && !self.v1
     }
 
     /// Whether anything is wanted that our sockets, or the contract, are needed for.
     fn wants_peer(&self) -> bool {
         let program = |name| self.names(name) && !self.v1;
-        let programs = program(CONTRACT) || program(VIEWS) || self.wants_redis();
+        let programs = [PERF, REDIS].iter().any(|name| self.wants_programs(name));
+        let programs = program(CONTRACT) || program(VIEWS) || programs;
         programs || scenarios::all().any(|scenario| self.wants(scenario))
     }
 
@@ -201,10 +212,18 @@ fn blueprint(options: &Options) -> Result<(Blueprint, Added, Added), Trouble> {
         true => added(programs::peer(directory)?)?,
         false => Ok(()),
     };
-    if options.wants_redis() && peer.is_ok() {
-        let unpacked = packages::programs(directory, redis::PACKAGE, &redis::PROGRAMS)?;
-        let files = programs::debian(directory, &redis::PROGRAMS, unpacked.as_deref())?;
-        added(Ok(files))?.map_err(Trouble::Failed)?;
+    if peer.is_ok() {
+        let (names, unpacked) = match options.wants_programs(REDIS) {
+            true => {
+                let unpacked = packages::programs(directory, redis::PACKAGE, &redis::PROGRAMS)?;
+                (&redis::PROGRAMS[..], unpacked)
+            }
+            false => (&[][..], None),
+        };
+        if !names.is_empty() || options.wants_programs(PERF) {
+            let files = programs::preloaded(directory, names, unpacked.as_deref())?;
+            added(Ok(files))?.map_err(Trouble::Failed)?;
+        }
     }
     let scripts = match SCRIPTED.iter().any(|(name, _)| options.wants_scripts(name)) {
         true => added(programs::scripts(directory)?)?,

@@ -84,12 +84,12 @@ pub(crate) fn scripts(directory: &Path) -> Result<Result<Files, String>, Trouble
     Ok(Ok(files))
 }
 
-/// What the programs of Debian need: they themselves, the library of `smcx run` (built with
-/// [`peer`]), its policy, and the library that makes their sockets AF_SMC.
+/// What programs of TCP need: they themselves, if they are Debian's, the library of `smcx run` (built
+/// with [`peer`]), its policy, and the library that makes their sockets AF_SMC.
 ///
 /// # Errors
 /// A program is missing on this machine, or the library cannot be built.
-pub(crate) fn debian(
+pub(crate) fn preloaded(
     directory: &Path,
     programs: &[&str],
     unpacked: Option<&Path>,

@@ -10,7 +10,7 @@ use super::super::report::Row;
 use super::super::{Trouble, captures, failed, judge, windows};
 use super::direction::{Direction, End};
 use super::pair::{self, Pair};
-use super::{part, redis, scripted, settings, views};
+use super::{part, perf, redis, scripted, settings, views};
 use crate::orders::{Answer, Held, Order, PEER};
 use crate::scenarios::Scenario;
 
@@ -78,16 +78,39 @@ impl Laboratory {
         name: &'static str,
         direction: Direction,
     ) -> Result<Row, Trouble> {
+        let share = self.blueprint.share.clone();
+        self.in_direction(name, direction, |pair, place, shown| {
+            redis::compare(pair, direction, &share, place, shown)
+        })
+    }
+
+    /// The server of `smcx perf` in one guest and its client in the other one.
+    pub(super) fn perf(
+        &mut self,
+        name: &'static str,
+        direction: Direction,
+    ) -> Result<Row, Trouble> {
+        self.in_direction(name, direction, |pair, place, shown| {
+            perf::compare(pair, direction, place, shown)
+        })
+    }
+
+    /// Programs in guests of their own; what they print is kept.
+    fn in_direction(
+        &mut self,
+        name: &'static str,
+        direction: Direction,
+        compare: impl FnOnce(&mut Pair, &Path, &mut String) -> Result<Result<String, String>, Trouble>,
+    ) -> Result<Row, Trouble> {
         // What the kernels have counted so far is not asked for.
         self.pair = None;
         self.guests()?;
-        let share = self.blueprint.share.clone();
         let v1 = self.v1;
         self.by_programs(name, &direction.to_string(), |pair, place| {
             let place = place.with_extension(format!("{direction}.{}", version(v1)));
             fs::create_dir_all(&place).map_err(failed(place.display()))?;
             let mut shown = String::new();
-            let result = redis::compare(pair, direction, &share, &place, &mut shown);
+            let result = compare(pair, &place, &mut shown);
             let path = place.join("output.txt");
             fs::write(&path, shown).map_err(failed(path.display()))?;
             Ok(result.unwrap_or_else(|trouble| Err(trouble.to_string())))

@@ -16,38 +16,26 @@
 
 use std::fs;
 use std::io::Read;
-use std::net::Ipv4Addr;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use smc_capture::follow::{self, Content, Path as Way};
-use smc_capture::reader::CaptureReader;
-use smc_proto::wire::clc::ClcMessage;
-use smc_proto::wire::types::Gid;
-
-use super::super::machine::Guest;
 use super::super::{Trouble, failed};
 use super::direction::{Direction, End};
-use super::pair::{CLIENT, Pair, SERVER};
-use crate::orders::{AF_SMC, Answer, Counts, Order, POLICY, SMCX};
+use super::pair::{Pair, SERVER};
+use super::side::{self, LIMIT, LOOK, Side};
+use crate::orders::Counts;
 
 /// The package that has the programs, with what it depends on.
 pub(super) const PACKAGE: &str = "redis-server";
 /// The programs.
 pub(super) const PROGRAMS: [&str; 3] = ["redis-server", "redis-cli", "redis-benchmark"];
 
-/// The loader, which preloads a library without a variable of the environment.
-const LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
 /// Bytes of the value that is set and got.
 const VALUE: usize = 1_000_000;
 /// Runs of redis-benchmark: SETs and as many GETs, connections at a time, bytes of a value. The
 /// connections are made all at once, and a kernel waits 6 s for the Accept of each: a server in an
 /// emulated guest answers some seven a second when the machine is busy.
 const RUNS: [(u64, u32, u32); 2] = [(2_000, 20, 100), (200, 5, 20_000)];
-/// A program in a guest has ended, or the server listens.
-const LIMIT: Duration = Duration::from_secs(240);
-/// How often the sockets of a kernel are looked at while redis-benchmark runs.
-const LOOK: Duration = Duration::from_secs(1);
 /// Of a record of `sock_diag`: the socket has a connection; and how it is carried.
 const ACTIVE: u8 = 1;
 const OVER_SMC_R: u8 = 0;
@@ -63,8 +51,9 @@ pub(super) fn compare(
     let capture = place.join("client.pcap");
     pair.start_captures(&capture, &place.join("server.pcap"))?;
     let port = pair.next_port().to_string();
-    let mut server = Side::new(&mut pair.server, direction.server);
-    let mut client = Side::new(&mut pair.client, direction.client);
+    let over = side::over;
+    let mut server = Side::new(&mut pair.server, direction.server, over(direction.server));
+    let mut client = Side::new(&mut pair.client, direction.client, over(direction.client));
     let served = serve(&mut server, &mut client, &port, share);
     for (name, side) in [("server", &server), ("client", &client)] {
         shown.push_str(&format!("== {name}\n{}\n", side.lines.join("\n")));
@@ -74,8 +63,9 @@ pub(super) fn compare(
         Ok(served) => served,
         Err(difference) => return Ok(Err(difference)),
     };
-    let captured = captured(&capture)?;
-    Ok(captured.judge(served.connections).map(|()| {
+    let captured = side::captured(&capture)?;
+    let least = [VALUE as u64; 2];
+    Ok(captured.judge(served.connections, least).map(|()| {
         let looked = match served.looked {
             0 => String::new(),
             most => format!("; {most} sockets of a kernel at a time, all over SMC-R"),
@@ -195,7 +185,7 @@ fn serve<'a>(
                 return Ok(Err("redis-benchmark does not end".to_owned()));
             }
             for side in [&mut *server, &mut *client] {
-                match side.look()? {
+                match look(side)? {
                     Ok(most) => looked = looked.max(most),
                     Err(difference) => return Ok(Err(difference)),
                 }
@@ -238,7 +228,7 @@ fn serve<'a>(
         .into_iter()
         .zip(before)
     {
-        if let Err(difference) = side.carried(before, connections)? {
+        if let Err(difference) = carried(side, before, connections)? {
             return Ok(Err(format!("{name}: {difference}")));
         }
     }
@@ -250,173 +240,36 @@ fn serve<'a>(
     }))
 }
 
-/// A guest with programs over one of the two.
-struct Side<'a> {
-    guest: &'a mut Guest,
-    end: End,
-    /// All that was printed.
-    lines: Vec<String>,
-    /// Where the output of the last program begins.
-    begun: usize,
-    /// How it ended: the status.
-    status: Option<Option<i32>>,
+/// How many connections the kernel of an end has over SMC-R; none if the end is ours.
+fn look(side: &mut Side<'_>) -> Result<Result<usize, String>, Trouble> {
+    if side.end == End::Ours {
+        return Ok(Ok(0));
+    }
+    let records = side.sockets()?;
+    Ok(over_smc_r(&records))
 }
 
-impl<'a> Side<'a> {
-    fn new(guest: &'a mut Guest, end: End) -> Self {
-        Self {
-            guest,
-            end,
-            lines: Vec::new(),
-            begun: 0,
-            status: None,
-        }
-    }
-
-    /// Starts a program over SMC; with files for its standard input and output.
-    fn begin(&mut self, command: &[&str], files: [Option<&str>; 2]) -> Result<(), Trouble> {
-        let before: &[&str] = match self.end {
-            End::Ours => &[
-                SMCX,
-                "run",
-                "--stats",
-                "--require",
-                "--policy",
-                POLICY,
-                "--",
-            ],
-            End::Kernel => &[LOADER, "--preload", AF_SMC],
-        };
-        let words = before.iter().chain(command);
-        let command: Vec<_> = words.map(|&word| word.to_owned()).collect();
-        self.lines.push(format!("$ {}", command.join(" ")));
-        self.begun = self.lines.len();
-        self.status = None;
-        let [input, output] = files.map(|file| file.map(str::to_owned));
-        self.guest.order(&Order::Run {
-            command,
-            input,
-            output,
-            limit: 10 * LIMIT.as_millis() as u64,
-        })
-    }
-
-    /// Runs a program to its end; its output.
-    fn run(
-        &mut self,
-        command: &[&str],
-        files: [Option<&str>; 2],
-    ) -> Result<Result<Vec<String>, String>, Trouble> {
-        self.begin(command, files)?;
-        self.ended()
-    }
-
-    /// Waits for the end of the program; its output.
-    fn ended(&mut self) -> Result<Result<Vec<String>, String>, Trouble> {
-        let end = Instant::now() + LIMIT;
-        while !self.has_ended(LOOK)? {
-            if Instant::now() > end {
-                return Ok(Err(format!("does not end: {:?}", self.output())));
+/// Whether SMC-R carried all connections, as an end counted them.
+fn carried(
+    side: &mut Side<'_>,
+    before: Counts,
+    connections: u64,
+) -> Result<Result<(), String>, Trouble> {
+    let after = side.counts()?;
+    Ok(match side.end {
+        End::Ours => match by_statistics(&side.lines) {
+            Ok(count) if count == connections => Ok(()),
+            other => Err(format!("smcx run: {other:?} of {connections}")),
+        },
+        End::Kernel => {
+            let same = before.fallbacks == after.fallbacks
+                && before.handshake_errors == after.handshake_errors;
+            match same {
+                true => Ok(()),
+                false => Err(format!("the kernel: {before:?}, then {after:?}")),
             }
         }
-        Ok(match self.status {
-            Some(Some(0)) => Ok(self.output().to_vec()),
-            status => Err(format!("{status:?} {:?}", self.output())),
-        })
-    }
-
-    /// Whether it ended within this time.
-    fn has_ended(&mut self, time: Duration) -> Result<bool, Trouble> {
-        let end = Instant::now() + time;
-        while self.status.is_none() {
-            let left = end.saturating_duration_since(Instant::now());
-            match self.guest.answer_within(left)? {
-                Some(answer) => {
-                    self.take(answer)?;
-                }
-                None => return Ok(false),
-            }
-        }
-        Ok(true)
-    }
-
-    /// Waits until the program has printed this.
-    fn until(&mut self, text: &str) -> Result<Result<(), String>, Trouble> {
-        let end = Instant::now() + LIMIT;
-        loop {
-            if self.output().iter().any(|line| line.contains(text)) {
-                return Ok(Ok(()));
-            }
-            if self.has_ended(LOOK.min(Duration::from_millis(100)))? || Instant::now() > end {
-                return Ok(Err(format!("{:?} {:?}", self.status, self.output())));
-            }
-        }
-    }
-
-    fn output(&self) -> &[String] {
-        self.lines.get(self.begun..).unwrap_or_default()
-    }
-
-    /// Takes what programs send; gives another answer back.
-    fn take(&mut self, answer: Answer) -> Result<Option<Answer>, Trouble> {
-        match answer {
-            Answer::Printed(line) => self.lines.push(line),
-            Answer::Ended(status) => self.status = Some(status),
-            answer @ (Answer::Counted(_) | Answer::Sockets(_)) => return Ok(Some(answer)),
-            other => return Err(self.guest.surprise(&other)),
-        }
-        Ok(None)
-    }
-
-    /// Asks for something while a program runs.
-    fn ask(&mut self, order: &Order) -> Result<Answer, Trouble> {
-        self.guest.order(order)?;
-        loop {
-            let answer = self.guest.answer(LIMIT)?;
-            if let Some(answer) = self.take(answer)? {
-                return Ok(answer);
-            }
-        }
-    }
-
-    /// What the kernel's SMC counted.
-    fn counts(&mut self) -> Result<Counts, Trouble> {
-        match self.ask(&Order::Count)? {
-            Answer::Counted(counts) => counts.map_err(Trouble::Failed),
-            other => Err(self.guest.surprise(&other)),
-        }
-    }
-
-    /// How many connections the kernel has over SMC-R; none if this end is ours.
-    fn look(&mut self) -> Result<Result<usize, String>, Trouble> {
-        if self.end == End::Ours {
-            return Ok(Ok(0));
-        }
-        let records = match self.ask(&Order::Sockets)? {
-            Answer::Sockets(records) => records.map_err(Trouble::Failed)?,
-            other => return Err(self.guest.surprise(&other)),
-        };
-        Ok(over_smc_r(&records))
-    }
-
-    /// Whether SMC-R carried all connections, as this end counted them.
-    fn carried(&mut self, before: Counts, connections: u64) -> Result<Result<(), String>, Trouble> {
-        let after = self.counts()?;
-        Ok(match self.end {
-            End::Ours => match by_statistics(&self.lines) {
-                Ok(count) if count == connections => Ok(()),
-                other => Err(format!("smcx run: {other:?} of {connections}")),
-            },
-            End::Kernel => {
-                let same = before.fallbacks == after.fallbacks
-                    && before.handshake_errors == after.handshake_errors;
-                match same {
-                    true => Ok(()),
-                    false => Err(format!("the kernel: {before:?}, then {after:?}")),
-                }
-            }
-        })
-    }
+    })
 }
 
 /// How many records are of connections, all of which SMC-R has to carry.
@@ -465,55 +318,9 @@ fn field(info: &[String], begin: &str) -> Option<u64> {
     digits.parse().ok()
 }
 
-/// What was on the wire.
-#[derive(Debug, Default)]
-struct Captured {
-    confirms: u64,
-    declines: u64,
-    /// Bytes of RDMA WRITEs to the server and from it.
-    sent: u64,
-    received: u64,
-}
-
-impl Captured {
-    fn judge(&self, connections: u64) -> Result<(), String> {
-        let least = VALUE as u64;
-        match self.declines == 0
-            && self.confirms == connections
-            && self.sent >= least
-            && self.received >= least
-        {
-            true => Ok(()),
-            false => Err(format!("{connections} connections, the capture: {self:?}")),
-        }
-    }
-}
-
-fn captured(capture: &Path) -> Result<Captured, Trouble> {
-    let doing = || failed(capture.display());
-    let gid = |address: Ipv4Addr| Gid(address.to_ipv6_mapped().octets());
-    let mut captured = Captured::default();
-    for item in follow::items(CaptureReader::open(capture).map_err(doing())?) {
-        let item = item.map_err(doing())?;
-        match (&item.content, &item.path) {
-            _ if item.retransmission => {}
-            (Content::Clc(ClcMessage::Confirm(_)), _) => captured.confirms += 1,
-            (Content::Clc(ClcMessage::Decline(_)), _) => captured.declines += 1,
-            (Content::Write(write), Way::Roce(way)) if way.source == gid(CLIENT) => {
-                captured.sent += u64::from(write.length);
-            }
-            (Content::Write(write), Way::Roce(way)) if way.source == gid(SERVER) => {
-                captured.received += u64::from(write.length);
-            }
-            _ => {}
-        }
-    }
-    Ok(captured)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Captured, VALUE, by_statistics, calls, field, has_row, over_smc_r};
+    use super::{by_statistics, calls, field, has_row, over_smc_r};
 
     fn lines(text: &str) -> Vec<String> {
         text.lines().map(str::to_owned).collect()
@@ -552,20 +359,5 @@ mod tests {
         assert_eq!(calls(&info, "set"), Some(2_201));
         assert_eq!(calls(&info, "get"), None);
         assert_eq!(field(&info, "total_connections_received:"), Some(107));
-    }
-
-    #[test]
-    fn each_connection_needs_its_confirm() {
-        let captured = |confirms, declines, sent| Captured {
-            confirms,
-            declines,
-            sent,
-            received: VALUE as u64,
-        };
-        let all = VALUE as u64;
-        assert!(captured(5, 0, all).judge(5).is_ok());
-        assert!(captured(4, 0, all).judge(5).is_err());
-        assert!(captured(5, 1, all).judge(5).is_err());
-        assert!(captured(5, 0, all - 1).judge(5).is_err());
     }
 }
