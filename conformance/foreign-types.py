@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 STANDARD = {"core", "alloc", "std"}
 VERSIONED = re.compile(r"-\d+(_\d+)?$")
 # Features that need libraries of the system, or another target.
-LEFT_OUT = {"rdma", "soft", "rations"}
+LEFT_OUT = {"rdma", "soft", "allocation-failures"}
 
 
 def output(*command, **options):
@@ -32,7 +32,7 @@ def output(*command, **options):
 
 
 def libraries(metadata):
-    """Published packages that have a library, with the features that are looked at."""
+    """Published packages that have a library, with the features that are checked."""
     own = set(metadata["workspace_members"])
     for package in metadata["packages"]:
         kinds = {kind for target in package["targets"] for kind in target["kind"]}
@@ -77,7 +77,7 @@ def numbers(node):
 def reachable(api):
     """Items that a user of the crate can name, or has by what can be named.
 
-    A trait that is public in a private module bounds types, and nobody else has it: what its items
+    A trait that is public in a private module bounds types, and is visible nowhere else: what its items
     name is no part of the API.
     """
     index, seen, left = api["index"], set(), [api["root"]]

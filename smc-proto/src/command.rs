@@ -365,7 +365,7 @@ pub enum BufferKind {
     Send,
 }
 
-/// What stands in the first four bytes of an element with an eye catcher
+/// What is in the first four bytes of an element with an eye catcher
 /// (RFC 7609 4.2); the bytes of "SMCR" in EBCDIC.
 pub const EYE_CATCHER: [u8; 4] = crate::wire::clc::EYE_CATCHER;
 
@@ -374,7 +374,7 @@ pub const EYE_CATCHER: [u8; 4] = crate::wire::clc::EYE_CATCHER;
 pub enum TcpCommand {
     /// The connection is plain TCP from here on: give it to the application.
     HandOver {
-        /// A Decline that crossed ours may still stand before the peer's first
+        /// A Decline that crossed ours may still be before the peer's first
         /// application byte: show received bytes to `handle_clc` until it
         /// answers `Next::Stop` or `NotClc`, and give
         /// the application only what it did not consume. A second `HandOver`

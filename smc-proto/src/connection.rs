@@ -398,7 +398,7 @@ impl Connection {
         if !act.is_empty() {
             self.execute(now, cfg, act);
         }
-        // There will be no room any more: who waits for it learns that writes fail.
+        // There will be no room any more: a caller that waits for it sees that writes fail.
         //= ABORT-004
         if self.may_send().is_err() {
             self.note_writable();

@@ -33,12 +33,12 @@ pub(crate) mod list {
 /// touches three lines of its sender and three of its receiver, those marked.
 ///
 /// ```text
-///   0    s r   generation, phase, group, link, lists; where bytes to be sent stand
+///   0    s r   generation, phase, group, link, lists; where bytes to be sent are
 ///   1          counts, timers, urgent bytes sent
 ///   2    s     send buffer, window, numbers            (within the connection)
 ///   3    s r   cursors, what there is to do            (within the connection)
 ///   4      r   receive ring, close handshake           (within the connection);
-///              token; where bytes received stand
+///              token; where bytes received are
 ///   5, 6       what is rare
 /// ```
 ///
@@ -120,7 +120,7 @@ pub(crate) enum ContactStep {
     Other,
 }
 
-/// Where a connection stands.
+/// State of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Phase {
     /// In rendezvous, with this handshake.
@@ -133,7 +133,7 @@ pub(crate) enum Phase {
     Ended,
 }
 
-// Within a slot the record stands behind the generation, see `Slot`.
+// Within a slot the record is behind the generation, see `Slot`.
 #[cfg(target_pointer_width = "64")]
 const _: () = {
     use crate::connection::LINE;

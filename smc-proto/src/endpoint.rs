@@ -82,7 +82,7 @@ impl<S: Storage> Endpoint<S> {
     }
 
     /// The tables, for tests that count requests and inject failures of allocation.
-    #[cfg(feature = "rations")]
+    #[cfg(feature = "allocation-failures")]
     pub const fn storage(&mut self) -> &mut S {
         &mut self.storage
     }

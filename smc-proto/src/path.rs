@@ -105,7 +105,7 @@ pub struct LocalPath {
     /// subnet with the TCP connection's own address in it (V2-232).
     pub roce: RoceVersion,
     /// RoCEv2: the way to the peer. Server: to the GID that the client proposed;
-    /// client, who does not know the server's GID yet: to the TCP peer.
+    /// client, which does not know the server's GID yet: to the TCP peer.
     pub route: Route,
 }
 

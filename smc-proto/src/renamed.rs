@@ -7,6 +7,9 @@ mod smcd;
 #[allow(deprecated)]
 pub use smcd::Looked;
 
+#[cfg(feature = "allocation-failures")]
+use crate::storage::{AllocationFailure, PoolHead};
+
 use crate::command::DataTransmit;
 use crate::config::ConnectionConfig;
 use crate::connection::{Connection, FatalCause, Sent};
@@ -59,5 +62,19 @@ impl Connection {
     #[must_use]
     pub const fn has_heard(&self) -> bool {
         self.has_received()
+    }
+}
+
+/// Old name of [`AllocationFailure`].
+#[cfg(feature = "allocation-failures")]
+#[deprecated(note = "renamed to `AllocationFailure`")]
+pub type Ration = AllocationFailure;
+
+#[cfg(feature = "allocation-failures")]
+impl PoolHead {
+    /// Old name of [`PoolHead::fail_allocations`].
+    #[deprecated(note = "renamed to `fail_allocations`")]
+    pub const fn ration(&mut self, which: AllocationFailure) {
+        self.fail_allocations(which);
     }
 }

@@ -8,17 +8,17 @@
 //!
 //! A slot is taken in O(1), first from those never used, then from the one
 //! freed longest ago, so that a handle repeats as late as possible. Deadlines
-//! stand in a binary heap whose cells are spread over the slots: a table needs
+//! are in a binary heap whose cells are spread over the slots: a table needs
 //! no second array.
 
+#[cfg(feature = "allocation-failures")]
+mod allocation_failure;
 mod list;
-#[cfg(feature = "rations")]
-mod ration;
 mod timer;
 
+#[cfg(feature = "allocation-failures")]
+pub use allocation_failure::AllocationFailure;
 pub(crate) use list::{Linked, Links, List};
-#[cfg(feature = "rations")]
-pub use ration::Ration;
 
 use crate::id::Idx;
 use crate::time::Instant;
@@ -29,13 +29,13 @@ const NONE: u32 = u32::MAX;
 /// One place of a table, to be created with [`Slot::EMPTY`].
 ///
 /// A slot begins with a cache line, so that objects which know what is touched together can
-/// lay it out. The generation stands beside what a handle leads to first, the cell of
+/// lay it out. The generation is beside what a handle leads to first, the cell of
 /// the heap out of the way.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub struct Slot<T> {
     generation: u32,
-    /// With a value, where its deadline stands in the heap; without, the next free
+    /// With a value, where its deadline is in the heap; without, the next free
     /// slot. `NONE` if there is none.
     place: u32,
     pub(crate) value: Option<T>,
@@ -64,8 +64,8 @@ pub struct PoolHead {
     free_last: u32,
     heap_length: u32,
     used: u32,
-    #[cfg(feature = "rations")]
-    rationed: ration::Rationed,
+    #[cfg(feature = "allocation-failures")]
+    injected: allocation_failure::Injected,
 }
 
 impl PoolHead {
@@ -76,8 +76,8 @@ impl PoolHead {
         free_last: NONE,
         heap_length: 0,
         used: 0,
-        #[cfg(feature = "rations")]
-        rationed: ration::Rationed::NOTHING,
+        #[cfg(feature = "allocation-failures")]
+        injected: allocation_failure::Injected::NOTHING,
     };
 
     /// Slots in use.
@@ -87,17 +87,17 @@ impl PoolHead {
         self.used as usize
     }
 
-    /// Refuses requests for slots from now on.
-    #[cfg(feature = "rations")]
-    pub const fn ration(&mut self, ration: Ration) {
-        self.rationed.ration = ration;
+    /// Sets which requests for slots fail from now on.
+    #[cfg(feature = "allocation-failures")]
+    pub const fn fail_allocations(&mut self, which: AllocationFailure) {
+        self.injected.failure = which;
     }
 
     /// How many slots were asked for so far.
-    #[cfg(feature = "rations")]
+    #[cfg(feature = "allocation-failures")]
     #[must_use]
     pub const fn requests(&self) -> u32 {
-        self.rationed.requests
+        self.injected.requests
     }
 }
 
@@ -168,8 +168,8 @@ impl<'a, T> Pool<'a, T> {
 
     /// Puts `value` into a free slot: its index and generation, or `None` if full.
     pub(crate) fn insert(&mut self, value: T) -> Option<(Idx<T>, u32)> {
-        #[cfg(feature = "rations")]
-        if self.head.rationed.refuses() {
+        #[cfg(feature = "allocation-failures")]
+        if self.head.injected.refuses() {
             return None;
         }
         let index = if self.head.fresh < self.existing() {
@@ -178,7 +178,7 @@ impl<'a, T> Pool<'a, T> {
             index
         } else {
             let index = self.head.free_first;
-            #[cfg(feature = "rations")]
+            #[cfg(feature = "allocation-failures")]
             assert!(
                 index != NONE || self.existing() == self.capacity,
                 "{}: {} of {} slots exist, and all are in use",
@@ -305,7 +305,7 @@ impl<'a, T> Pool<'a, T> {
         (deadline <= now).then_some(owner)
     }
 
-    /// The table, to be looked at.
+    /// The table, for reading.
     #[inline(always)]
     pub(crate) fn view(&self) -> View<'_, T> {
         View {

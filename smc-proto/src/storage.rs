@@ -2,9 +2,12 @@
 
 pub use crate::connection_record::ConnectionRecord;
 pub use crate::link_group::{Buffer, Link, LinkGroup, RemoteRmb};
+#[cfg(feature = "allocation-failures")]
+#[allow(deprecated)]
+pub use crate::renamed::Ration;
 pub use crate::rendezvous::Handshake;
-#[cfg(feature = "rations")]
-pub use crate::slots::Ration;
+#[cfg(feature = "allocation-failures")]
+pub use crate::slots::AllocationFailure;
 pub use crate::slots::{Pool, PoolHead, Slot, View};
 #[cfg(feature = "trace")]
 use crate::trace::Observer;
@@ -20,7 +23,7 @@ pub trait Storage {
     /// The same tables, for a query.
     fn views(&self) -> Views<'_>;
 
-    /// The tables, and who observes what is done with them during the call.
+    /// The tables, and the observer of what is done with them during the call.
     #[cfg(feature = "trace")]
     #[inline]
     fn observed(&mut self) -> (Tables<'_>, Option<&mut dyn Observer>) {
@@ -156,7 +159,7 @@ impl<const C: usize, const H: usize, const G: usize, const L: usize, const B: us
     }
 }
 
-#[cfg(all(feature = "alloc", feature = "rations"))]
+#[cfg(all(feature = "alloc", feature = "allocation-failures"))]
 pub use owned::Table;
 #[cfg(feature = "alloc")]
 pub use owned::{Limits, Owned};
@@ -319,7 +322,7 @@ mod owned {
     }
 
     /// A table, for tests that count its requests and have some refused.
-    #[cfg(feature = "rations")]
+    #[cfg(feature = "allocation-failures")]
     #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
     pub enum Table {
         /// Connections.
@@ -336,7 +339,7 @@ mod owned {
         RemoteRmbs,
     }
 
-    #[cfg(feature = "rations")]
+    #[cfg(feature = "allocation-failures")]
     impl Owned {
         /// The bookkeeping of a table.
         pub const fn head(&mut self, table: Table) -> &mut PoolHead {

@@ -56,7 +56,7 @@ impl fmt::Display for Instant {
             _ => (1, "ns"),
         };
         let (mut rest, mut place) = (self.0, unit);
-        // The point stands behind the units, if anything does.
+        // The point is behind the units, if anything is.
         let mut point = "";
         while let (Some(digits), Some(below)) = (rest.checked_div(place), rest.checked_rem(place)) {
             write!(f, "{point}{digits}")?;

@@ -1,6 +1,6 @@
 //! Events of the engine as it works: each message, cursor, state, link, buffer and timer.
 //!
-//! Events are for people and tools that look at an engine, and decide nothing; what an application
+//! Events are for people and tools that observe an engine, and decide nothing; what an application
 //! has to act on is an [`Event`](crate::event::Event) of the endpoint. An [`Observer`] is
 //! given each event with the time and its [`Subject`], in the order in which the engine did things.
 //! Events are `Copy`, have no text and are made without an allocator.

@@ -74,7 +74,7 @@ pub struct Terms {
     pub max_links: u8,
     /// Features both sides have; none before release 1.
     pub features: FeatureMask,
-    /// SMC-R: no IP gateway stands between both ends.
+    /// SMC-R: no IP gateway is between both ends.
     pub direct: bool,
 }
 

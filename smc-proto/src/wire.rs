@@ -1,4 +1,4 @@
-//! Bytes: everything that stands on a wire, and nothing that decides.
+//! Bytes: everything that is on a wire, and nothing that decides.
 //!
 //! Each message is one type in one file. `parse` reads it from bytes, `emit`
 //! writes it, and `parse(emit(m)) == m`. No message keeps the bytes it came

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use smc_proto::completion::LinkFailure;
 use smc_proto::id::DeviceId;
-use smc_proto::storage::Ration;
+use smc_proto::storage::AllocationFailure;
 use smc_proto::time::{Duration, Instant};
 use smc_proto::wire::types::DiagnosisCode;
 use smc_transport_sim::fabric::HostId;
@@ -170,12 +170,16 @@ impl<'s> Playback<'s> {
         } = refusal;
         if let Resource::Slot(table) = refusal.resource {
             let number = u32::try_from(number).unwrap_or(u32::MAX);
-            let ration = match lasting {
-                false => Ration::Only(number),
-                true => Ration::From(number),
+            let failure = match lasting {
+                false => AllocationFailure::Only(number),
+                true => AllocationFailure::From(number),
             };
             if let Some(endpoint) = self.simulation.endpoint(host) {
-                endpoint.storage().storage().head(table).ration(ration);
+                endpoint
+                    .storage()
+                    .storage()
+                    .head(table)
+                    .fail_allocations(failure);
             }
             return;
         }

@@ -21,7 +21,7 @@ use crate::wire::types::{DmbToken, IsmGid};
 /// - its send buffer, attached to the peer's DMB by `AttachDmb` and detached by
 ///   `DetachDmb`. If the device can map the peer's DMB
 ///   ([`IsmPath::attaches`](crate::path::IsmPath::attaches)), the send buffer *is* that DMB:
-///   whoever puts bytes there has written them to the peer, and no `Move` follows.
+///   bytes that are put there are written to the peer, and no `Move` follows.
 ///   Otherwise it is memory of its own (`AllocBuffer`, `FreeBuffer`) from which `Move`
 ///   copies.
 ///
@@ -127,8 +127,8 @@ pub enum IsmCommand {
     },
 }
 
-/// [`IsmCommand::Signal`] with the message as it is meant: for who puts it into bytes where
-/// they are stored.
+/// [`IsmCommand::Signal`] with the message as it is meant: for a transport that encodes it where
+/// it is stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Signal {
     /// The connection it belongs to, for failures.

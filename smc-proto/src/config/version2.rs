@@ -63,7 +63,7 @@ impl UserEids {
         }
     }
 
-    /// Where an EID stands among them.
+    /// Where an EID is among them.
     pub(crate) fn place_of(&self, eid: &Eid) -> Option<u8> {
         let [a, b, c, d] = &self.eids;
         [(0, a), (1, b), (2, c), (3, d)]

@@ -149,7 +149,7 @@ impl Ring {
         let count = from.cursor.count.wrapping_add(bytes);
         //= CDC-017
         //= RMB-020
-        // A cursor that reaches the end stands at the base of the next lap: the
+        // A cursor that reaches the end is at the base of the next lap: the
         // end itself is never on the wire (CDC-015).
         let wrapped = count >= self.end;
         Position {

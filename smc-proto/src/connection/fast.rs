@@ -130,7 +130,7 @@ impl Connection {
         if blocked && (self.rx.gain() > 0 || !self.tx.is_published()) {
             return None;
         }
-        // A connection that only receives need not look at what it sends.
+        // A connection that only receives need not check what it sends.
         if cdc.consumer != self.tx.consumer.cursor {
             if !self.tx.is_published() {
                 return None;

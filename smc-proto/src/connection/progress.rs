@@ -1,4 +1,4 @@
-//! How far a connection has got, for who looks at it from outside.
+//! How far a connection has got, for observers outside of it.
 
 use super::{CloseState, Connection};
 #[cfg(feature = "trace")]

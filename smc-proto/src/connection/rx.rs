@@ -60,7 +60,7 @@ impl Rx {
             .unwrap_or_else(|| self.unread())
     }
 
-    /// Where the next bytes to be read stand; `len` at most [`Rx::readable`].
+    /// Where the next bytes to be read are; `len` at most [`Rx::readable`].
     pub(super) fn spans_of(&self, len: u32) -> Spans {
         //= CDC-027
         self.ring.spans(self.consumed.cursor.count, len)

@@ -162,7 +162,7 @@ impl Close {
         match self.state {
             PeerAbortWait | ProcessAbort | Closed => Act::empty(),
             // Nothing may follow our C, but the peer may still write: its element
-            // is kept until it says its last word or the time for that is over
+            // is kept until its last message (C or A) or the time for that is over
             // (RMB-021, AMB-33).
             //= RMB-021
             _ if self.close_emitted() => {

@@ -187,7 +187,7 @@ impl Tx {
         bytes_between(self.written.total, self.produced)
     }
 
-    /// Where they stand in the send buffer, if `bytes` is all of them and they are
+    /// Where they are in the send buffer, if `bytes` is all of them and they are
     /// one piece.
     #[inline(always)]
     pub(super) const fn one_piece(&self, bytes: u32) -> Option<u32> {

@@ -124,7 +124,7 @@ impl ConnMut<'_> {
         Some((self.engine.groups.group_id(group), link))
     }
 
-    /// Where received bytes stand, in stream order.
+    /// Where received bytes are, in stream order.
     ///
     /// The peer's RNIC may write to this memory at any time outside of these
     /// pieces: copy out of it, never keep a reference.
@@ -178,7 +178,7 @@ impl ConnMut<'_> {
             .is_some_and(Connection::is_end_of_stream)
     }
 
-    /// The urgent byte that was not read yet: how many bytes stand before it,
+    /// The urgent byte that was not read yet: how many bytes are before it,
     /// and where it is.
     #[must_use]
     pub fn urgent(&self) -> Option<(u32, BufferSpans)> {

@@ -109,7 +109,7 @@ impl<S: Storage> Endpoint<S> {
     }
 
     /// How many steps the last input or command took: each message, object and
-    /// list entry looked at is one. Bounded whatever the peer does (reliability I13).
+    /// list entry visited is one. Bounded whatever the peer does (reliability I13).
     #[must_use]
     pub const fn last_steps(&self) -> u32 {
         self.core.steps

@@ -239,7 +239,7 @@ impl Buffer {
         match self.memory {
             Memory::Absent => (!self.retired).then_some(Control::Alloc),
             Memory::Gone => None,
-            // Whoever has an element gives it back first, and the peer forgets it: the
+            // The users of an element give it back first, and the peer forgets it: the
             // slot, and with it the memory, must not be reused before.
             Memory::Present if self.retired && (self.users > 0 || self.is_agreed_on()) => None,
             Memory::Present if self.retired => Some(match self.registered().first() {

@@ -62,7 +62,7 @@ pub struct Link {
     pub(crate) psn: Psn,
     pub(crate) peer: Option<QpAddress>,
     pub(crate) mtu: Mtu,
-    /// No IP gateway stands between both ends.
+    /// No IP gateway is between both ends.
     pub(crate) direct: bool,
     /// Buffers registered on this link, or about to be.
     pub(crate) registrations: u16,

@@ -26,9 +26,9 @@ impl LinkGroup {
     }
 
     /// Whether it can take one connection more. Limits of SMC-R are none of SMC-D's,
-    /// and there both sides look groups up.
+    /// and there both sides look up groups.
     ///
-    /// RMBs need no look: with fewer than 255 connections one of at most 255 RMBs
+    /// RMBs need no check: with fewer than 255 connections one of at most 255 RMBs
     /// serves none, on either side. Its owner gives it out again, or withdraws it to
     /// make room for one of another size.
     //= RMB-001

@@ -133,7 +133,7 @@ impl Groups<'_> {
         if let Some(g) = self.groups.at_mut(group) {
             g.remote_rmbs.remove(&mut self.remote_rmbs, index);
             g.remote_rmb_count = g.remote_rmb_count.saturating_sub(1);
-            // A CONTINUATION must not reach whoever gets the slot next.
+            // A CONTINUATION must not reach the next owner of the slot.
             if g.incoming_rkey
                 .is_some_and(|incoming| incoming.rmb == index)
             {

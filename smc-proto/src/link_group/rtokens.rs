@@ -65,7 +65,7 @@ impl LinkSet {
     }
 }
 
-/// Key and address of one RMB on each link. Keys and addresses stand in arrays of
+/// Key and address of one RMB on each link. Keys and addresses are in arrays of
 /// their own because pairs of them would be a third padding.
 //= RMB-008
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -94,7 +94,7 @@ impl Groups<'_> {
         self.wake_queued(group);
         for link in links {
             if self.ism_peer_of(group).is_some() {
-                // Nothing is in flight to a device, but a turn may have been begun.
+                // Nothing is in flight to a device, but a transmit may have been begun.
                 self.on_drained(link);
             }
             self.drop_absent_link(link);

@@ -1,7 +1,7 @@
 //! What link groups do for connections in rendezvous: wake them, find them another link, keep
 //! what a Confirm on its way may name.
 //!
-//! How far a rendezvous is stands in its [`Contact`](crate::connection_record::Contact); what
+//! The progress of a rendezvous is in its [`Contact`](crate::connection_record::Contact); what
 //! it decides is not the business of link groups.
 
 use crate::command::QpAddress;

@@ -186,7 +186,7 @@ impl Engine<'_> {
     ) -> Result<Next, ClcError> {
         let kind = message.kind();
         match message {
-            // A Decline may stand in place of any message (CLC-047).
+            // A Decline may be in place of any message (CLC-047).
             //= CLC-047
             //= V2-074
             ClcMessage::Decline(decline) => {

@@ -92,7 +92,7 @@ declared! {
     TcpAction {
         /// Give it to the application.
         HandOver = 1 "hand_over",
-        /// Give it to the application, but look for a Decline that crossed this side's.
+        /// Give it to the application, but watch for a Decline that crossed this side's.
         HandOverWatched = 2 "hand_over_watched",
         /// Close it in order.
         Close = 3 "close",

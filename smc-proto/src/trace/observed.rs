@@ -41,7 +41,7 @@ impl<S, O> Observed<S, O> {
     }
 
     /// The storage without the observer, for tests.
-    #[cfg(feature = "rations")]
+    #[cfg(feature = "allocation-failures")]
     pub const fn storage(&mut self) -> &mut S {
         &mut self.storage
     }
@@ -76,7 +76,7 @@ impl<S: Storage, O: Observer> Endpoint<Observed<S, O>> {
         &mut self.storage_mut().observer
     }
 
-    /// The observer, to be looked at.
+    /// The observer, for reading.
     pub const fn observer_ref(&self) -> &O {
         &self.storage_ref().observer
     }

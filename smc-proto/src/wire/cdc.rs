@@ -142,7 +142,7 @@ impl Cdc {
     /// Reserved bits and octets are ignored (AMB-38).
     ///
     /// # Errors
-    /// [`CdcError`] names what was wrong; nothing past octet 43 is looked at.
+    /// [`CdcError`] names what was wrong; nothing past octet 43 is read.
     #[inline]
     pub fn parse(octets: &[u8]) -> Result<Self, CdcError> {
         Ok(CdcOctets::of(octets)?.read())
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn short_foreign_and_mislabelled_octets_are_told_apart() {
+    fn short_foreign_and_mislabelled_octets_are_distinguished() {
         assert_eq!(
             Cdc::parse(&WRAP_ONLY[..43]),
             Err(CdcError::TooShort { have: 43 })

@@ -2,9 +2,9 @@
 //! peer writes there.
 //!
 //! Numbers are in the order of the machine that both sides run on. Each cursor
-//! stands in eight octets that are to be read and written as one unit
-//! ([`PRODUCER`], [`CONSUMER`]); whoever copies the head out of shared memory
-//! sees to that, and then nothing here depends on who writes meanwhile.
+//! is in eight octets that are to be read and written as one unit
+//! ([`PRODUCER`], [`CONSUMER`]); the code that copies the head out of shared memory
+//! sees to that, and then nothing here depends on concurrent writes.
 
 use core::fmt;
 use core::ops::Range;
@@ -16,10 +16,10 @@ use super::types::{AlertToken, Cursor};
 //= D-040
 //= D-044
 pub const CDC_ISM_LENGTH: usize = 32;
-/// Where the producer cursor stands, one unit of eight octets.
+/// Where the producer cursor is, one unit of eight octets.
 //= D-042
 pub const PRODUCER: Range<usize> = 8..16;
-/// Where the consumer cursor and the flags stand, one unit of eight octets.
+/// Where the consumer cursor and the flags are, one unit of eight octets.
 //= D-042
 pub const CONSUMER: Range<usize> = 16..24;
 
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_that_nobody_wrote_is_told_from_a_foreign_one() {
+    fn an_unwritten_head_is_distinguished_from_a_foreign_one() {
         //= D-043 test
         for kind in 0..=u8::MAX {
             let mut octets = MESSAGE.emit(Endianness::Big);

@@ -97,7 +97,7 @@ impl ClcMessage {
     /// Reads the message at the start of `octets` and returns how many octets
     /// it took, which is the Length of its header.
     ///
-    /// Nothing behind that length is looked at. Reserved fields are ignored.
+    /// Nothing behind that length is read. Reserved fields are ignored.
     ///
     /// # Errors
     /// [`ClcParseError`]; `TooShort` if `octets` ends before the message does.

@@ -3,7 +3,7 @@
 //!
 //! Every message is a request or, with `reply` set, the answer to one of the
 //! same type. The versions differ in the header, in what some messages carry and in a few
-//! messages that only one of them has: the codec is told which one it is. Lists that can
+//! messages that only one of them has: the codec is given the version. Lists that can
 //! be longer than 44 octets have room for are borrowed, from the octets they are read from
 //! or from the values they are made of.
 //!
@@ -150,7 +150,7 @@ impl<'a> LlcMessage<'a> {
     /// [`LlcParseError`]. The caller discards silently what is
     /// `UnknownOptional`, gives `Cdc` to [`Cdc::parse`](super::cdc::Cdc::parse)
     /// and takes the link down for all others (LLC-004, LLC-007, LLC-079). Types of the
-    /// other version are `UnknownMandatory`; [`version_of`] tells which one a message has.
+    /// other version are `UnknownMandatory`; [`version_of`] returns the version of a message.
     pub fn parse(octets: &'a [u8], version: SmcVersion) -> Result<Self, LlcParseError> {
         let Some(&kind) = octets.first() else {
             return Err(LlcParseError::TooShort { have: 0 });

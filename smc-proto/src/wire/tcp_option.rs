@@ -1,7 +1,7 @@
 //! The TCP option by which both ends announce that they speak SMC-R
 //! (RFC 7609 A.1): an experimental option (RFC 6994) of six octets.
 
-/// The option as it stands among the options of a SYN and of a SYN-ACK: kind
+/// The option as it is among the options of a SYN and of a SYN-ACK: kind
 /// 254, length 6, and the eye catcher as experiment identifier.
 //= TCPOPT-002
 pub const OPTION: [u8; 6] = [254, 6, 0xe2, 0xd4, 0xc3, 0xd9];
@@ -13,7 +13,7 @@ const NO_OPERATION: u8 = 1;
 /// [`OPTION`].
 ///
 /// The walk ends at the end-of-list option and at the first option whose
-/// length is below 2 or runs past the octets given; what stands before it
+/// length is below 2 or runs past the octets given; what is before it
 /// counts. The same octets inside another option do not.
 #[must_use]
 pub fn find_in_options(options: &[u8]) -> bool {

@@ -88,7 +88,7 @@ fn data_and_close_in_order_then_both_sides_may_finish_tcp() {
     assert!(pair.sides[1].conn.is_end_of_stream());
     assert!(!pair.sides[0].notices.contains(Notices::RMBE_RELEASED));
     pair.shutdown(1, Shutdown::Both);
-    // C waits for its turn on the link, and the FIN waits for C.
+    // C waits for a transmit slot on the link, and the FIN waits for C.
     assert_eq!(pair.states()[1], Closed);
     assert!(!pair.sides[1].notices.contains(Notices::TCP_CLOSE));
     pair.run();

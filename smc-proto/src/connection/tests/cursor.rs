@@ -100,7 +100,7 @@ fn every_pair_of_cursors_is_judged_as_totals_are() {
 }
 
 #[test]
-fn a_full_ring_is_told_from_an_empty_one_by_its_wrap() {
+fn a_full_ring_is_distinguished_from_an_empty_one_by_its_wrap() {
     //= CDC-018 test
     //= FLOW-017 test
     for ring in rings() {

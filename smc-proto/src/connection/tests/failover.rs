@@ -64,7 +64,7 @@ fn lost_data_is_written_again_merged_with_new_after_a_validation() {
 }
 
 #[test]
-fn who_may_not_tell_the_peer_stays_silent_on_another_link() {
+fn a_side_that_may_not_notify_the_peer_stays_silent_on_another_link() {
     //= FAILOVER-016 test
     for cause in [FatalCause::LinkLost, FatalCause::RmbeConflict] {
         let mut pair = Pair::of(64);

@@ -34,7 +34,7 @@ const BESIDE: [Beside; 7] = [
 struct Case {
     /// Receive ring and send buffer.
     rings: (u32, u32),
-    /// Bytes that were sent and read before, one by one: where the rings stand.
+    /// Bytes that were sent and read before, one by one: the positions of the rings.
     offset: u32,
     writes: (u32, u32),
     beside: Beside,

@@ -1,4 +1,4 @@
-//! The ordinary steps do what the general ones do, or nothing. [`Beside`] looks at that
+//! Steps of the fast path do what the general ones do, or nothing. [`Beside`] checks that
 //! wherever the harness takes a step.
 
 use super::harness::Pair;
@@ -7,7 +7,7 @@ use crate::connection::*;
 use crate::wire::cdc::{Cdc, CdcOctets};
 use std::hash::{DefaultHasher, Hasher};
 
-/// A copy of a connection that took a step in the ordinary way, if it could.
+/// A copy of a connection that took a step by the fast path, if it could.
 pub(super) struct Beside<T> {
     conn: Connection,
     result: Option<T>,
@@ -21,7 +21,7 @@ fn fingerprint(conn: &Connection) -> u64 {
 
 impl<T> Beside<T> {
     fn of(conn: &mut Connection, step: impl FnOnce(&mut Connection) -> Option<T>) -> Self {
-        // The owner of a connection looks at its deadlines after each step.
+        // The owner of a connection checks its deadlines after each step.
         let _ = conn.moved_deadline();
         let mut beside = conn.clone();
         let result = step(&mut beside);
@@ -42,7 +42,7 @@ impl<T> Beside<T> {
     }
 }
 
-/// What a connection is and where it stands.
+/// A connection's parameters and its state.
 fn sent(conn: &Connection) -> impl PartialEq + std::fmt::Debug {
     let (tx, rx) = (&conn.tx, &conn.rx);
     (
@@ -70,9 +70,9 @@ impl Beside<(Sent, DataTransmit)> {
         sent: Option<Sent>,
         transmit: &DataTransmit,
     ) {
-        self.compare(general, |(ours, our_turn), _| {
-            assert_eq!((Some(ours), &our_turn), (sent, transmit));
-            assert_eq!(our_turn.writes[1], DataWrite::NONE);
+        self.compare(general, |(ours, our_transmit), _| {
+            assert_eq!((Some(ours), &our_transmit), (sent, transmit));
+            assert_eq!(our_transmit.writes[1], DataWrite::NONE);
         });
     }
 }

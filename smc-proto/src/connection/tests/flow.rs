@@ -334,7 +334,7 @@ fn looking_and_reading_are_the_same_at_every_place_of_the_ring() {
                     pair.run();
                     pair.send(0, len, false);
                     pair.run();
-                    let look = |pair: &Pair| -> Vec<u8> {
+                    let peek = |pair: &Pair| -> Vec<u8> {
                         let side = &pair.sides[1];
                         let spans = side.conn.readable();
                         let bytes = spans.iter().flat_map(|span| {
@@ -343,13 +343,13 @@ fn looking_and_reading_are_the_same_at_every_place_of_the_ring() {
                         });
                         bytes.collect()
                     };
-                    let seen = look(&pair);
-                    assert_eq!(look(&pair), seen, "polling changes nothing");
+                    let seen = peek(&pair);
+                    assert_eq!(peek(&pair), seen, "polling changes nothing");
                     let sent = (start..start + len).map(|n| octet(n.into()));
                     assert!(seen.iter().copied().eq(sent));
                     // `recv` compares what it reads with what was sent.
                     assert_eq!(pair.recv(1, read), read);
-                    assert_eq!(look(&pair), seen[read as usize..]);
+                    assert_eq!(peek(&pair), seen[read as usize..]);
                 }
             }
         }

@@ -41,20 +41,20 @@ pub(super) struct Pair {
     pub(super) sides: [Side; 2],
 }
 
-/// What a connection sends in its turn.
+/// What a connection transmits at once.
 #[derive(PartialEq, Eq, Debug)]
-pub(super) struct Turn {
+pub(super) struct Transmitted {
     pub(super) writes: Vec<DataWrite>,
     pub(super) cdc: Cdc,
     pub(super) record: NotifyRecord,
 }
 
-/// The next turn of a connection whose peer's element is at address 0.
+/// The next transmit of a connection whose peer's element is at address 0.
 pub(super) fn take_transmit(
     conn: &mut Connection,
     now: Instant,
     cfg: &ConnectionConfig,
-) -> Option<Turn> {
+) -> Option<Transmitted> {
     let wanted = conn.wants_work();
     let mut transmit = DataTransmit::EMPTY;
     let beside = Beside::transmit(conn);
@@ -83,7 +83,7 @@ pub(super) fn take_transmit(
         .writes
         .into_iter()
         .filter(|write| !write.is_empty());
-    Some(Turn {
+    Some(Transmitted {
         writes: writes.collect(),
         cdc,
         record,

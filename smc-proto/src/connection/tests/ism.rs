@@ -15,7 +15,7 @@ use std::vec::Vec;
 
 const HEAD: u32 = CDC_ISM_LENGTH as u32;
 
-/// A turn that was begun: writes to do, then the message.
+/// A transmit that was begun: writes to do, then the message.
 type Open = (VecDeque<DataWrite>, Cdc, NotifyRecord);
 
 struct Side {
@@ -25,7 +25,7 @@ struct Side {
     /// Its own memory to move from, unless that is the peer's DMB.
     buffer: Vec<u8>,
     dmb: Vec<u8>,
-    /// The peer signalled since this side last looked.
+    /// The peer signalled since this side last polled its head.
     signalled: bool,
     committed: u64,
     read: u64,
@@ -150,7 +150,7 @@ impl Pair {
     }
 
     /// A side receives signals, however many there were.
-    fn look(&mut self, side: usize, needless: bool) -> bool {
+    fn receive(&mut self, side: usize, needless: bool) -> bool {
         let (now, cfg) = (self.now, self.cfg);
         let s = &mut self.sides[side];
         if !core::mem::take(&mut s.signalled) && !needless {
@@ -179,7 +179,7 @@ impl Pair {
             let mut moved = false;
             for side in [0, 1] {
                 moved |= self.poll(side, 10) > 0;
-                moved |= self.look(side, false);
+                moved |= self.receive(side, false);
             }
             if !moved {
                 return;
@@ -262,7 +262,7 @@ fn an_urgent_octet_is_found_at_every_position() {
                 pair.poll(0, 10);
                 let whole = pair.sides[1].dmb[CONSUMER].to_vec();
                 pair.sides[1].dmb[CONSUMER].copy_from_slice(&before);
-                pair.look(1, true);
+                pair.receive(1, true);
                 assert!(!pair.sides[1].notices.contains(Notices::URGENT));
                 pair.sides[1].dmb[CONSUMER].copy_from_slice(&whole);
                 pair.sides[1].signalled = true;
@@ -292,7 +292,7 @@ fn an_urgent_octet_is_marked_though_later_messages_overwrite_its_own() {
         // The reader is busy. A cursor and a half-close follow, over the same memory.
         pair.send(1, 8);
         pair.poll(1, 10);
-        pair.look(0, false);
+        pair.receive(0, false);
         assert_eq!(pair.recv(0, 8), 8);
         assert_eq!(pair.poll(0, 10), 1);
         assert_eq!(pair.flags_for(1), ProducerFlags::URGENT_PRESENT);
@@ -301,7 +301,7 @@ fn an_urgent_octet_is_marked_though_later_messages_overwrite_its_own() {
         // In place nothing is in flight; from a buffer everything was moved.
         assert_eq!(pair.poll(0, 10), 1);
         assert_eq!(pair.flags_for(1), ProducerFlags::URGENT_PRESENT);
-        pair.look(1, false);
+        pair.receive(1, false);
         assert!(pair.sides[1].notices.contains(Notices::URGENT));
         assert_eq!(pair.sides[1].conn.urgent().map(|u| u.ahead), Some(2));
         assert_eq!(pair.recv(1, 3), 3);
@@ -319,7 +319,7 @@ enum Action {
     Send(usize, u32),
     Recv(usize, u32),
     Poll(usize, u32),
-    Look(usize, bool),
+    Receive(usize, bool),
     Shutdown(usize, Shutdown),
     Abort(usize),
     MoveFails(usize),
@@ -337,7 +337,7 @@ fn action() -> impl Strategy<Value = Action> {
         12 => (side.clone(), 1..12u32).prop_map(|(s, n)| Action::Send(s, n)),
         12 => (side.clone(), 1..12u32).prop_map(|(s, n)| Action::Recv(s, n)),
         25 => (side.clone(), 1..4u32).prop_map(|(s, n)| Action::Poll(s, n)),
-        20 => (side.clone(), any::<bool>()).prop_map(|(s, n)| Action::Look(s, n)),
+        20 => (side.clone(), any::<bool>()).prop_map(|(s, n)| Action::Receive(s, n)),
         3 => (side.clone(), how).prop_map(|(s, h)| Action::Shutdown(s, h)),
         1 => side.clone().prop_map(Action::Abort),
         1 => side.prop_map(Action::MoveFails),
@@ -365,7 +365,7 @@ proptest! {
                 Action::Send(s, n) => { pair.send(s, n); }
                 Action::Recv(s, n) => { pair.recv(s, n); }
                 Action::Poll(s, n) => { pair.poll(s, n); }
-                Action::Look(s, needless) => { pair.look(s, needless); }
+                Action::Receive(s, needless) => { pair.receive(s, needless); }
                 Action::Shutdown(s, how) => pair.sides[s].conn.shutdown(now, &cfg, how),
                 Action::Abort(s) => {
                     unkind = true;

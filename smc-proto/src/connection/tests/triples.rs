@@ -114,7 +114,7 @@ fn every_producer_cursor_in_every_state_of_the_reader() {
             }
         }
     }
-    // All of them: a change here is a change of what was looked at.
+    // All of them: a change here is a change of what was checked.
     assert_eq!(judged, 2_252_704);
 }
 

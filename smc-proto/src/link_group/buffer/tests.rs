@@ -65,7 +65,7 @@ fn an_rmb_that_one_link_refuses_is_kept_until_the_peer_has_forgotten_it() {
 }
 
 #[test]
-fn an_rmb_that_nobody_was_told_of_is_given_back_at_once() {
+fn an_rmb_that_was_never_announced_is_given_back_at_once() {
     //= RMB-030 test
     let (mut rmb, links) = announced();
     rmb.agreement = Agreement::None;

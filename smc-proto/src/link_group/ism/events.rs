@@ -31,7 +31,7 @@ impl Groups<'_> {
                     kind: EventInfo::RESPONSE,
                     ..info
                 };
-                // Who asks again before this left gets one answer for both.
+                // A peer that asks again before this left gets one answer for both.
                 if let Some(answer) = self.data.core.ism_answers.get_mut(usize::from(device.0)) {
                     *answer = Some((peer, response.bits(Endianness::NATIVE)));
                 }

@@ -44,7 +44,7 @@ impl Groups<'_> {
         ism_peer: IsmPeer,
         terms: Terms,
     ) -> Option<GroupIdx> {
-        // No part of it is an RNIC's, but the list of work that it stands in.
+        // No part of it is an RNIC's, but the list of work that it is in.
         let path = LocalPath {
             device: ism_slot(ism_peer.device),
             port: 0,

@@ -84,7 +84,7 @@ impl Link {
             (QpState::Init | QpState::Rtr | QpState::Rts, QpGoal::Gone) => {
                 (QpState::Drained, RdmaCommand::QpToError { link })
             }
-            // Memory regions go before the protection domain they stand in.
+            // Memory regions go before the protection domain they belong to.
             (QpState::Drained, QpGoal::Gone) if self.registrations == 0 => {
                 (QpState::Absent, RdmaCommand::DestroyQp { link })
             }

@@ -97,7 +97,7 @@ impl Addition {
 
     /// Whether the peer may count on the new link: as client once this side's reply
     /// is decided, as server once ADD LINK is out.
-    pub(crate) const fn is_told(&self) -> bool {
+    pub(crate) const fn is_announced(&self) -> bool {
         !matches!(
             self.stage,
             AddingStage::Idle | AddingStage::Creating | AddingStage::Joining

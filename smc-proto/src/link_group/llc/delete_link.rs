@@ -16,7 +16,7 @@ impl Groups<'_> {
         };
         let all = request.flags.contains(DeleteLinkFlags::ALL);
         match (g.role, all) {
-            // The client's last word.
+            // The client's last message.
             (Role::Server, _) if matches!(g.flow, Flow::Farewell { .. }) => {
                 self.end_group(group, CloseReason::LinksLost, Fallback::Keep);
             }

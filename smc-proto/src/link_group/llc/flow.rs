@@ -153,7 +153,7 @@ impl Groups<'_> {
             .is_some_and(|g| g.flow == Flow::Idle && g.addition.is_idle())
     }
 
-    /// Announces the first RMB that a connection waits for; they stand in front of
+    /// Announces the first RMB that a connection waits for; they are in front of
     /// the others. Whether there was one.
     fn start_awaited_rkey_flow(&mut self, group: GroupIdx) -> bool {
         while self.is_between_exchanges(group)

@@ -28,7 +28,7 @@ use crate::version::{SmcVersion, Terms};
 use crate::wire::llc::{ConfirmLink, ConfirmLinkFlags, LlcMessage};
 use crate::wire::types::DiagnosisCode;
 
-/// Where a first contact stands.
+/// Progress of a first contact.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Formation {
     /// Queue pair, buffers, Accept and Confirm.
@@ -189,7 +189,7 @@ impl Groups<'_> {
         self.start_flow(group);
     }
 
-    /// A group carries connections from here on: whoever waited for that goes on.
+    /// A group carries connections from here on: connections that waited for that go on.
     pub(crate) fn activate_group(&mut self, group: GroupIdx) {
         let Some(g) = self.groups.at_mut(group) else {
             return;

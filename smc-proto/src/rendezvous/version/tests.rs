@@ -440,7 +440,7 @@ fn release_and_features_of_smcd_are_the_lower_of_both() {
 }
 
 #[test]
-fn what_is_told_of_limits_is_what_can_be_told() {
+fn limits_are_sent_as_far_as_they_can_be_expressed() {
     //= V2-027 test
     //= V2-214 test
     let mut own = config(&[]);

@@ -16,7 +16,7 @@ use crate::wire::types::{FeatureMask, Hostname, PeerOs, Release};
 /// `direct` and the limits in SMC-D. What is left out is read as the default.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct FirstContactExtension {
-    /// No IP gateway stands between the GIDs of the link; SMC-R only.
+    /// No IP gateway is between the GIDs of the link; SMC-R only.
     pub direct: bool,
     /// Operating system of the sender. Only the low 4 bits are sent.
     pub os: PeerOs,

@@ -165,7 +165,7 @@ impl RawHeader {
 
 impl ClcHeader {
     /// Judges the first eight octets of a message; more may follow and are
-    /// not looked at.
+    /// not read.
     ///
     /// Everything that can be known here to be wrong is an error at once, so
     /// that no receiver waits for octets of a message that cannot be.

@@ -203,7 +203,7 @@ fn captured_messages_read_as_one_line() {
 }
 
 #[test]
-fn an_offer_of_version_2_is_told_and_its_version_1_part_usable() {
+fn an_offer_of_version_2_is_reported_and_its_version_1_part_usable() {
     let smcr = proposal(&hex(PROPOSAL_V2_SMCR)).unwrap();
     let offer = smcr.v2_offer.clone().unwrap();
     assert_eq!(smcr.v1, OfferedPath::Neither);
@@ -369,7 +369,7 @@ fn skipped_octets_are_skipped_and_not_sent_again() {
 }
 
 #[test]
-fn a_decline_of_version_1_tells_diagnosis_and_out_of_sync() {
+fn a_decline_of_version_1_has_diagnosis_and_out_of_sync() {
     //= CLC-019 test
     //= CLC-044 test
     //= CLC-045 test

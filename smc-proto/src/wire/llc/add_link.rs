@@ -1,6 +1,6 @@
 //! ADD LINK (RFC 7609 A.3.2): the sender's end of a link to be added.
 //!
-//! Two reserved octets stand between MAC and GID, unlike in CONFIRM LINK:
+//! Two reserved octets are between MAC and GID, unlike in CONFIRM LINK:
 //! captures of Linux and the Wireshark dissector agree on that.
 
 use core::fmt;

@@ -17,7 +17,7 @@ pub(super) const VERSION_2: u8 = 0x20;
 pub(super) struct RawHeader {
     pub(super) kind: u8,
     length: u8,
-    /// Reserved but in ADD LINK, whose reason stands in the low nibble.
+    /// Reserved but in ADD LINK, whose reason is in the low nibble.
     pub(super) reason: u8,
     pub(super) flags: u8,
 }

@@ -136,7 +136,7 @@ fn captured_messages_read_as_one_line_and_are_emitted_octet_for_octet() {
 }
 
 #[test]
-fn every_type_and_size_is_told_apart() {
+fn every_type_and_size_is_distinguished() {
     //= CASE-H19 test
     //= LLC-001 test
     //= LLC-004 test

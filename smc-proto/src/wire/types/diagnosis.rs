@@ -46,7 +46,7 @@ macro_rules! diagnosis_codes {
             pub const fn remedy(self) -> &'static str {
                 match self.0 {
                     $($value => $remedy,)*
-                    _ => "Look the code up in the documentation of the peer.",
+                    _ => "Look up the code in the documentation of the peer.",
                 }
             }
         }
@@ -121,7 +121,7 @@ diagnosis_codes! {
         "The two sides have no IP subnet in common, which version 1 requires.",
         "Put both hosts in one subnet, or use version 2.";
     VLAN = 0x0308_0000, "VLAN error",
-        "The sender could not tell which VLAN the connection is in.",
+        "The sender could not determine which VLAN the connection is in.",
         "Check the VLAN interfaces of the connection's network device.";
     ISM_VLAN = 0x0309_0000, "VLAN error of ISM",
         "The ISM device could not be put into the VLAN of the connection.",
@@ -149,10 +149,10 @@ diagnosis_codes! {
         "Nothing: the server drops the link group and the next connection starts a new one.";
     PEER_DECLINED = 0x0500_0000, "peer declined",
         "The other side declined and gave a reason of its own.",
-        "Look at the reason that the other side gave.";
+        "Check the reason that the other side gave.";
     INTERNAL = 0x0999_0000, "internal error",
         "The sender ran into something that has no code of its own.",
-        "Look at the messages of the sender.";
+        "Check the messages of the sender.";
     RTOKEN = 0x0999_0001, "RToken cannot be stored",
         "The sender has no room to remember another buffer of the other side, or cannot use it.",
         "Use fewer connections for each link group.";
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_of_nobody_survive() {
+    fn unassigned_codes_survive() {
         //= CASE-A16 test
         //= V2-073 test
         let code = DiagnosisCode(0x1234_5678);

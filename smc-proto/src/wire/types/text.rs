@@ -29,10 +29,10 @@ pub enum EidError {
         /// Octets there were.
         length: usize,
     },
-    /// An octet that may not stand where it does: not an upper-case letter,
+    /// An octet that may not be where it is: not an upper-case letter,
     /// digit, dot or hyphen, or the first one is neither letter nor digit.
     Character {
-        /// Where it stands.
+        /// Where it is.
         offset: usize,
         /// The octet.
         octet: u8,

@@ -57,7 +57,7 @@ impl Groups<'_> {
         }
     }
 
-    /// Server: the client has a port to spare. During an addition that is no news,
+    /// Server: the client has a port to spare. During an addition that changes nothing,
     /// unless it may have been sent after the client's last reply, which comes on
     /// another link; during another exchange it waits for its end.
     //= LINK-042

@@ -122,7 +122,7 @@ impl Groups<'_> {
 
     /// The new link fails: the peer is notified if it counts on it by now.
     pub(crate) fn lose_addition(&mut self, group: GroupIdx) {
-        self.abandon_addition(group, self.addition(group).is_told());
+        self.abandon_addition(group, self.addition(group).is_announced());
     }
 
     /// The new link is abandoned. `notified`: the peer counts on it and must be

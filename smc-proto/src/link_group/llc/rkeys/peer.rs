@@ -156,7 +156,7 @@ impl Groups<'_> {
         })
     }
 
-    /// Where the link stands that an entry is for, if it is a known one and another
+    /// Position of the link that an entry is for, if it is a known one and another
     /// than the one that carries the message. One that is being added counts: the
     /// client uses it when it has answered CONFIRM LINK, and what it announces then on
     /// another link may overtake that answer. It is not announced again.

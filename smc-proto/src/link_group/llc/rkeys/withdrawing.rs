@@ -21,7 +21,7 @@ impl Groups<'_> {
             return;
         }
         match (buffer.kind, buffer.agreement) {
-            // Who writes to a DMB is not asked.
+            // The writer to a DMB is not asked.
             (BufferKind::Rmb, Agreement::Confirmed) if buffer.ism.is_none() => {
                 self.withdraw_rmb(index);
             }

@@ -171,7 +171,7 @@ impl V2Offer {
     }
 }
 
-/// Where the SMC-D extension stands behind `eids` EIDs, as the version-2
+/// Where the SMC-D extension is behind `eids` EIDs, as the version-2
 /// extension names it.
 const fn smcd_extension_offset(eids: usize) -> u16 {
     (eids.saturating_mul(size_of::<Eid>()) as u16).saturating_add(TO_EIDS)

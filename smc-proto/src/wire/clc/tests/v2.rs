@@ -431,7 +431,7 @@ fn a_proposal_of_every_combination_has_the_length_of_its_parts() {
             assert_eq!(octets.len(), length);
             assert_eq!(octets[7], 0x20 | (v2 as u8) << 2 | v1 as u8);
             assert_eq!(parse(&octets), Ok(ClcMessage::Proposal(proposal)));
-            // Any other Length is refused, whatever stands there.
+            // Any other Length is refused, whatever is there.
             for other in [length - 1, length + 1] {
                 let mut octets = octets.clone();
                 octets.resize(other, 0);

@@ -1,10 +1,10 @@
 //! Injected failures of allocation: a table refuses slots on purpose. For tests only:
-//! without the feature `rations` a table refuses nothing that it has.
+//! without the feature `allocation-failures` a table refuses nothing that it has.
 
 /// Which requests for a slot of a table are refused, whether it has one or not.
 /// Requests are counted from 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Ration {
+pub enum AllocationFailure {
     /// None.
     #[default]
     None,
@@ -16,24 +16,24 @@ pub enum Ration {
 
 /// What a table was asked for, and what it refuses.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rationed {
+pub(super) struct Injected {
     pub(super) requests: u32,
-    pub(super) ration: Ration,
+    pub(super) failure: AllocationFailure,
 }
 
-impl Rationed {
+impl Injected {
     pub(super) const NOTHING: Self = Self {
         requests: 0,
-        ration: Ration::None,
+        failure: AllocationFailure::None,
     };
 
     /// Counts a request: whether it is refused.
     pub(super) fn refuses(&mut self) -> bool {
         self.requests = self.requests.saturating_add(1);
-        match self.ration {
-            Ration::None => false,
-            Ration::Only(number) => self.requests == number,
-            Ration::From(number) => self.requests >= number,
+        match self.failure {
+            AllocationFailure::None => false,
+            AllocationFailure::Only(number) => self.requests == number,
+            AllocationFailure::From(number) => self.requests >= number,
         }
     }
 }
