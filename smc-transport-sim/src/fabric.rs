@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Only bytes cross: a WRITE or SEND copies its bytes when it is posted (the
-//! RNIC fetches at posting), waits its turn on the lane between the two ports,
+//! RNIC fetches at posting), waits for the lane between the two ports,
 //! and is judged by the receiving RNIC at its arrival. One event stands for all
 //! packets of a work request; PSNs still count packets. Nothing is lost on the
 //! way unless a port is down, and what is lost is sent again, as RC demands.
@@ -26,9 +26,9 @@ mod data;
 mod event;
 mod fault_span;
 mod fingerprint;
+mod host_event;
 mod ism;
 mod lives;
-mod news;
 mod ports;
 mod queue_pair;
 mod receives;
@@ -59,10 +59,12 @@ use ports::Port;
 use queue_pair::{QueuePair, QueuePairId};
 use watch::Watch;
 
+#[allow(deprecated)]
+pub use crate::renamed::HostNews;
 pub use config::{FabricConfig, PathConfig, PortConfig};
+pub use host_event::HostEvent;
 pub use ism::IsmConfig;
 pub use lives::LinkRecord;
-pub use news::HostNews;
 pub use queue_pair::{QueuePairKey, QueuePairState, WorkOwner};
 pub use watch::{FabricGroup, HostHarm};
 
@@ -120,7 +122,7 @@ struct Host {
     queue_pairs: BTreeMap<QueuePairKey, QueuePairId>,
     completions: VecDeque<FabricCompletion>,
     notices: VecDeque<TcpNotice>,
-    news: VecDeque<HostNews>,
+    host_events: VecDeque<HostEvent>,
     names: Names,
     /// Receives that are not posted.
     withheld: FaultSpan,
@@ -188,7 +190,7 @@ impl Fabric {
             queue_pairs: BTreeMap::new(),
             completions: VecDeque::new(),
             notices: VecDeque::new(),
-            news: VecDeque::new(),
+            host_events: VecDeque::new(),
             names: Names::default(),
             withheld: FaultSpan::OVER,
             few: FaultSpan::OVER,

@@ -57,5 +57,6 @@ pub mod observe;
 pub mod oracle;
 pub mod random;
 pub mod record;
+mod renamed;
 pub mod sim;
 pub mod tcp;

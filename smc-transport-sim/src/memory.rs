@@ -90,7 +90,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Whether an eye catcher stands at `offset`.
+    /// Whether an eye catcher is at `offset`.
     #[must_use]
     pub fn has_eye_catcher(&self, key: BufferKey, offset: u32) -> bool {
         let head = self

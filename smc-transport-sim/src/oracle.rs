@@ -99,7 +99,7 @@ impl End {
             (Some(reason), _) => Fate::Closed(reason),
             (None, Transport::Tcp) if state.tcp_reset => Fate::Tcp { reset: true },
             (None, Transport::Tcp) if self.at_end => Fate::Tcp { reset: false },
-            // TCP itself did not come to stand.
+            // TCP itself did not get established.
             (None, Transport::None) if state.conn.is_none() && state.tcp_reset => {
                 Fate::Tcp { reset: true }
             }

@@ -11,8 +11,8 @@
 
 mod events;
 mod host_clock;
+mod host_events;
 mod idle;
-mod news;
 mod paths;
 mod policy;
 mod pump;

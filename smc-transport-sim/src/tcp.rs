@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 use smc_proto::time::{Duration, Instant};
 
 use crate::fabric::HostId;
+#[allow(deprecated)]
+pub use crate::renamed::TcpNews;
 
 /// A TCP connection of a fabric.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -35,7 +37,7 @@ impl Side {
     }
 }
 
-/// Whether the SMC option stands in the SYNs. Both must for SMC to be tried.
+/// Whether the SMC option is in the SYNs. Both must for SMC to be tried.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct SmcOption {
     /// In the client's SYN.
@@ -71,14 +73,14 @@ pub struct TcpNotice {
     pub tcp: TcpId,
     /// The side.
     pub side: Side,
-    /// What.
-    pub news: TcpNews,
+    /// What happened.
+    pub kind: TcpNoticeKind,
 }
 
 /// What may happen to a side of a TCP connection.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum TcpNews {
-    /// The connection stands. SMC may be tried if both SYNs had the option.
+pub enum TcpNoticeKind {
+    /// The connection is established. SMC may be tried if both SYNs had the option.
     Connected {
         /// Whether both had.
         smc: bool,

@@ -42,7 +42,7 @@ impl Scenario {
             path: path(random),
             receives: 48 + random.below(64) as u32,
             send_queue_depth: 48 << random.below(3),
-            // Where CLC messages stand; behind them cuts only cost time.
+            // Where CLC messages are; behind them cuts only cost time.
             tcp_cut: 4 << 10,
             ..FabricConfig::default()
         };

@@ -236,8 +236,8 @@ impl Fabric {
         }
     }
 
-    /// Appends what stands in pieces of an RMB element to `into`. If an eye
-    /// catcher should stand at `eye_catcher_at` and does not, reads nothing,
+    /// Appends what is in pieces of an RMB element to `into`. If an eye
+    /// catcher should be at `eye_catcher_at` and is not, reads nothing,
     /// reports that to the engine and returns false; so it does if the DMB went with its
     /// device, whose removal is about to be reported to the engine.
     ///

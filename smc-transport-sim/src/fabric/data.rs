@@ -115,7 +115,7 @@ impl Fabric {
         self.arm_retry_timer(id);
     }
 
-    /// Gives a request its turn on the lane. Without a way to the peer it is
+    /// Schedules a request on the lane. Without a way to the peer it is
     /// lost there and then.
     pub(super) fn transmit(&mut self, sender: QueuePairId, number: u64) {
         let now = self.queue.now();

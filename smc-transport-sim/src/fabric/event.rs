@@ -98,7 +98,7 @@ impl Fabric {
     #[must_use]
     pub fn wants_attention(&self) -> bool {
         let waiting = |host: &super::Host| {
-            !host.completions.is_empty() || !host.notices.is_empty() || !host.news.is_empty()
+            !host.completions.is_empty() || !host.notices.is_empty() || !host.host_events.is_empty()
         };
         self.hosts.iter().any(waiting) || self.ism.wants_attention()
     }

@@ -21,7 +21,7 @@ impl Fabric {
             host.memory.fingerprint(hasher);
             host.completions.hash(hasher);
             host.notices.hash(hasher);
-            host.news.hash(hasher);
+            host.host_events.hash(hasher);
             (host.few_receives, host.down_until.since(now)).hash(hasher);
             for span in [&host.withheld, &host.few, &host.busy, &host.held] {
                 span.fingerprint(now, hasher);

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The devices are those that programs embed, [`smc_transport_ism::in_process`]: a machine
-//! for each channel. Around each stands [`Struck`], which refuses what a fault strikes and
+//! for each channel. Around each is [`Struck`], which refuses what a fault strikes and
 //! lets reports take their time. What a command asks for takes effect when it is given;
 //! control commands are answered, and signals reported, later. A signal is reported once
 //! however many there were since the last report, with the head of the DMB as it is then.
@@ -30,7 +30,7 @@ use smc_transport_ism::in_process::{Device, Machine};
 
 use super::event::Event;
 use super::watch::RECENT;
-use super::{Fabric, HostHarm, HostId, HostNews};
+use super::{Fabric, HostEvent, HostHarm, HostId};
 use crate::fault::Phase;
 use struck::{PendingReport, Struck};
 
@@ -243,7 +243,7 @@ impl Fabric {
         if let Some(binding) = owner.bindings.get_mut(&device) {
             binding.device_mut().remove();
         }
-        self.report(host, HostNews::DeviceRemoved { device });
+        self.report(host, HostEvent::DeviceRemoved { device });
         self.harm_until_reported();
     }
 

@@ -7,7 +7,7 @@ use smc_proto::time::{Duration, Instant};
 use super::event::Event;
 use super::fault_span::FaultSpan;
 use super::queue_pair::QueuePairId;
-use super::{Fabric, HostId, HostNews, PortConfig};
+use super::{Fabric, HostEvent, HostId, PortConfig};
 use crate::fault::PortSelector;
 
 #[derive(Clone, Debug)]
@@ -112,7 +112,7 @@ impl Fabric {
         let (host, config) = (state.host, state.config);
         if !std::mem::replace(&mut state.reported_down, true) {
             let (device, port) = (config.device, config.port);
-            self.report(host, HostNews::PortDown { device, port });
+            self.report(host, HostEvent::PortDown { device, port });
         }
         if time < Duration::MAX {
             self.queue.schedule_after(time, Event::PortReturns { port });
@@ -182,7 +182,7 @@ impl Fabric {
         for id in mine {
             self.fail(id, LinkFailure::DeviceRemoved, None);
         }
-        self.report(host, HostNews::DeviceRemoved { device });
+        self.report(host, HostEvent::DeviceRemoved { device });
         if let Some(phase) = phase {
             self.note_gone(&ports, phase);
         }
@@ -226,7 +226,7 @@ impl Fabric {
             && std::mem::take(&mut state.reported_down)
         {
             let (host, config) = (state.host, state.config);
-            self.report(host, HostNews::PortUp(config));
+            self.report(host, HostEvent::PortUp(config));
         }
     }
 

@@ -119,7 +119,7 @@ pub(super) struct Request {
     pub(super) packets: u32,
     pub(super) work: Work,
     pub(super) payload: Vec<u8>,
-    /// When its turn on the lane began and ended, at the last attempt.
+    /// When its transmission on the lane began and ended, at the last attempt.
     pub(super) starts: Instant,
     pub(super) ends: Instant,
     /// When it arrives, if it is on its way.

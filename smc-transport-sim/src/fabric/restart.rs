@@ -4,7 +4,7 @@ use smc_proto::time::Duration;
 
 use super::event::Event;
 use super::queue_pair::QueuePairId;
-use super::{Fabric, HostId, HostNews};
+use super::{Fabric, HostEvent, HostId};
 use crate::fault::TcpFate;
 
 impl Fabric {
@@ -37,7 +37,7 @@ impl Fabric {
             state.queue_pairs.clear();
             state.completions.clear();
             state.notices.clear();
-            state.news.clear();
+            state.host_events.clear();
             state.names = Default::default();
             // What is scheduled for the old instance finds another life.
             state.life += 1;
@@ -46,7 +46,7 @@ impl Fabric {
         self.ism_crashed(host);
         hit |= self.tcp_crash(host, down, tcp);
         self.queue.schedule(until, Event::Wake);
-        self.report(host, HostNews::Restarted);
+        self.report(host, HostEvent::Restarted);
         self.harm_host(host, down);
         if hit {
             self.plan.note(fault, phase);

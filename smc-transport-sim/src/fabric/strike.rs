@@ -8,7 +8,7 @@ use super::event::Event;
 use super::fault_span::FaultSpan;
 use super::queue_pair::QueuePairId;
 use super::watch::TOLERATED_DELAY;
-use super::{Fabric, HostId, HostNews};
+use super::{Fabric, HostEvent, HostId};
 use crate::fault::{Ends, Fault, FaultAction, FaultPlan, Lost, Trigger};
 use crate::tcp::TcpSplit;
 
@@ -179,12 +179,12 @@ impl Fabric {
             }
             FaultAction::Busy(time) => self.busy(fault, host, time),
             FaultAction::Restart { down, tcp } => self.restart(fault, host, down, tcp),
-            FaultAction::JumpClock(by) => self.report(host, HostNews::ClockJumps { fault, by }),
+            FaultAction::JumpClock(by) => self.report(host, HostEvent::ClockJumps { fault, by }),
             FaultAction::FreezeClock(time) => {
-                self.report(host, HostNews::ClockFreezes { fault, time });
+                self.report(host, HostEvent::ClockFreezes { fault, time });
             }
             FaultAction::LateTimers { by, time } => {
-                self.report(host, HostNews::TimersLate { fault, by, time });
+                self.report(host, HostEvent::TimersLate { fault, by, time });
             }
             FaultAction::TcpReset => {
                 if self.tcp_reset_all(host) {

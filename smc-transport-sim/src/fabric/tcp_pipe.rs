@@ -8,7 +8,8 @@ use super::{Fabric, HostId};
 use crate::fault::{FaultAction, Operation, TcpFate};
 use crate::observe::TcpSegment;
 use crate::tcp::{
-    Side, SmcOption, TcpConnection, TcpEnd, TcpEvent, TcpId, TcpItem, TcpNews, TcpNotice, TcpSplit,
+    Side, SmcOption, TcpConnection, TcpEnd, TcpEvent, TcpId, TcpItem, TcpNotice, TcpNoticeKind,
+    TcpSplit,
 };
 
 /// Two segments of one direction never arrive at the same time, so that each is
@@ -17,7 +18,7 @@ const SEGMENT_GAP: Duration = Duration::from_micros(1);
 const LARGEST_SEGMENT: usize = 32 << 10;
 
 impl Fabric {
-    /// Opens a TCP connection. Both sides get a notice when it stands.
+    /// Opens a TCP connection. Both sides get a notice when it is established.
     pub fn tcp_open(&mut self, client: HostId, server: HostId, option: SmcOption) -> TcpId {
         let tcp = TcpId(self.tcp.connections.len() as u32);
         let latency = self.config.tcp_latency;
@@ -268,10 +269,10 @@ impl Fabric {
             }
             return;
         }
-        let connected = TcpNews::Connected {
+        let connected = TcpNoticeKind::Connected {
             smc: option.client_offers && option.server_answers,
         };
-        let (news, answer) = match event.item {
+        let (kind, answer) = match event.item {
             TcpItem::Syn => (None, Some(TcpItem::SynAck)),
             TcpItem::SynAck => {
                 end.established = true;
@@ -284,30 +285,30 @@ impl Fabric {
             TcpItem::Bytes(bytes) => {
                 end.received += bytes.len() as u64;
                 end.incoming.extend_from_slice(&bytes);
-                (Some(TcpNews::Readable), None)
+                (Some(TcpNoticeKind::Readable), None)
             }
             TcpItem::Fin => {
                 end.fin_received = true;
-                (Some(TcpNews::PeerFin), None)
+                (Some(TcpNoticeKind::PeerFin), None)
             }
             TcpItem::Reset => {
                 end.reset = true;
                 end.incoming.clear();
                 end.read = 0;
-                (Some(TcpNews::Reset), None)
+                (Some(TcpNoticeKind::Reset), None)
             }
             TcpItem::TimeOut => {
                 end.reset = true;
                 end.incoming.clear();
                 end.read = 0;
-                (Some(TcpNews::TimedOut), None)
+                (Some(TcpNoticeKind::TimedOut), None)
             }
         };
         if let Some(item) = answer {
             self.tcp_emit(tcp, side, item);
         }
-        if let (Some(news), Some(host)) = (news, self.hosts.get_mut(usize::from(host.0))) {
-            host.notices.push_back(TcpNotice { tcp, side, news });
+        if let (Some(kind), Some(host)) = (kind, self.hosts.get_mut(usize::from(host.0))) {
+            host.notices.push_back(TcpNotice { tcp, side, kind });
         }
     }
 

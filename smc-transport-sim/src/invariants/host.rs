@@ -145,7 +145,7 @@ impl HostLedger {
         {
             self.by_peer_token.insert(peer.alert_token.0, conn);
             // A peer that gives its element to another connection is done with the
-            // one that had it, whatever of its last words is still on its way.
+            // one that had it, whatever of its last messages is still on its way.
             for (other, ledger) in &mut self.conns {
                 if *other == conn {
                     ledger.peer_own = given;

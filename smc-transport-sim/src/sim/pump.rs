@@ -12,7 +12,7 @@ use smc_proto::wire::clc::MAX_LENGTH;
 use super::socket::Clc;
 use super::*;
 use crate::completion::Completion;
-use crate::tcp::{TcpNews, TcpNotice};
+use crate::tcp::{TcpNotice, TcpNoticeKind};
 
 impl<S: Storage> Simulation<S> {
     /// Delivers and polls until nothing moves at this moment.
@@ -37,9 +37,9 @@ impl<S: Storage> Simulation<S> {
         let Some(host) = self.hosts.get(index).map(|host| host.id) else {
             return false;
         };
-        while let Some(news) = self.fabric.next_news(host) {
+        while let Some(event) = self.fabric.next_host_event(host) {
             moved = true;
-            self.on_news(host, news);
+            self.on_host_event(host, event);
         }
         let now = self.host_now(host);
         if let Some(invariants) = &mut self.invariants {
@@ -85,19 +85,19 @@ impl<S: Storage> Simulation<S> {
         let Some(socket) = self.sockets.iter().position(mine) else {
             return;
         };
-        match notice.news {
-            TcpNews::Connected { smc } => self.on_connected(socket, smc),
-            TcpNews::Readable => self.show_clc(socket),
-            TcpNews::PeerFin => {
+        match notice.kind {
+            TcpNoticeKind::Connected { smc } => self.on_connected(socket, smc),
+            TcpNoticeKind::Readable => self.show_clc(socket),
+            TcpNoticeKind::PeerFin => {
                 self.notify_tcp(socket, TcpEvent::PeerFin);
             }
-            TcpNews::Reset => {
+            TcpNoticeKind::Reset => {
                 self.notify_tcp(socket, TcpEvent::PeerReset);
                 if let Some(socket) = self.sockets.get_mut(socket) {
                     socket.state.tcp_reset = true;
                 }
             }
-            TcpNews::TimedOut => {
+            TcpNoticeKind::TimedOut => {
                 self.notify_tcp(socket, TcpEvent::Failed);
                 if let Some(socket) = self.sockets.get_mut(socket) {
                     socket.state.tcp_reset = true;

@@ -27,7 +27,7 @@ impl Fabric {
 
     /// Devices take in what a fault did to them. Until its engine is notified, connections
     /// are still given to what is gone already, and end with it (D-052): an event names a
-    /// device, and stands behind the signals that came before it.
+    /// device, and is behind the signals that came before it.
     pub(super) fn harm_until_reported(&mut self) {
         let from = self.queue.now();
         for (host, until) in self.take_ism_reports() {

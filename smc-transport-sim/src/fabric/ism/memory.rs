@@ -51,7 +51,7 @@ impl Fabric {
         Ok(())
     }
 
-    /// Appends what stands in pieces of a DMB to `into`; false if its device is gone.
+    /// Appends what is in pieces of a DMB to `into`; false if its device is gone.
     pub(in crate::fabric) fn take_ism(
         &self,
         host: HostId,

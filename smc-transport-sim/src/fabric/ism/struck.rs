@@ -42,7 +42,7 @@ struct Lag {
     until: Instant,
 }
 
-/// A device, and what stands between it and its engine.
+/// A device, and what is between it and its engine.
 #[derive(Debug)]
 pub(super) struct Struck {
     /// `None` once it was taken out: what was undone then counts as undone.
@@ -51,7 +51,7 @@ pub(super) struct Struck {
     /// Whether a fault strikes the command that is being executed.
     refuses: bool,
     lag: Lag,
-    /// Whether anybody watches.
+    /// Whether there is an observer.
     watched: bool,
     moved: Vec<Moved>,
     peers: BTreeMap<RemoteDmb, Gid128>,
@@ -240,7 +240,7 @@ impl Struck {
         let Some(peer) = self.peers.get(&remote).copied() else {
             return;
         };
-        // What the engine moves in one go may come from two places; a CDC message stands
+        // What the engine moves in one go may come from two places; a CDC message is
         // between that and what it moves next.
         if let Some(last) = self.moved.last_mut()
             && !(is_cdc || last.is_cdc)
@@ -271,7 +271,7 @@ impl IsmDevice for Struck {
         }
     }
 
-    /// There is one network here: every VLAN reaches everybody.
+    /// There is one network here: every VLAN reaches all hosts.
     fn register_dmb(&mut self, len: u32, peer: Gid128, _: Option<VlanId>) -> Result<Dmb, IsmError> {
         if self.dmbs.len() >= self.config.most_dmbs {
             return Err(IsmError::Exhausted);

@@ -91,7 +91,7 @@ fn a_drained_queue_pair_has_nothing_on_the_wire() {
     world.write(0, &[3; 8000], world.rmb[1]);
     world.write(0, &[4; 8000], world.rmb[1]);
     world.send(0, 1, b"never");
-    // The first write has its turn on the wire now, the others wait.
+    // The first write is on the wire now, the others wait.
     world.fabric.queue_pair_to_error(world.hosts[0], LINK);
     world.send(0, 2, b"flushed");
     let [near, far] = world.run();

@@ -7,9 +7,9 @@ use smc_proto::time::{Duration, Instant};
 
 use super::world::*;
 use crate::completion::Completion;
-use crate::fabric::{BufferKey, Fabric, FabricConfig, HostId, HostNews, QueuePairKey};
+use crate::fabric::{BufferKey, Fabric, FabricConfig, HostEvent, HostId, QueuePairKey};
 use crate::fault::{FaultAction, FaultPlan, Operation, PortSelector, TcpFate, Trigger};
-use crate::tcp::{SmcOption, TcpNews};
+use crate::tcp::{SmcOption, TcpNoticeKind};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 const DEVICE: DeviceId = DeviceId(0);
@@ -21,13 +21,13 @@ fn strike(world: &mut World, side: usize, action: FaultAction) {
     assert!(world.fabric.step());
 }
 
-fn news(fabric: &mut Fabric, host: HostId) -> Vec<HostNews> {
-    std::iter::from_fn(|| fabric.next_news(host)).collect()
+fn events(fabric: &mut Fabric, host: HostId) -> Vec<HostEvent> {
+    std::iter::from_fn(|| fabric.next_host_event(host)).collect()
 }
 
-const fn down() -> HostNews {
+const fn down() -> HostEvent {
     let (device, port) = (DEVICE, 1);
-    HostNews::PortDown { device, port }
+    HostEvent::PortDown { device, port }
 }
 
 #[test]
@@ -36,15 +36,15 @@ fn a_port_without_carrier_passes_nothing_and_its_host_is_notified() {
     let (port, time) = (PortSelector::ANY, 100 * MILLISECOND);
     strike(&mut world, 1, FaultAction::PortDown { port, time });
     let host = world.hosts[1];
-    assert_eq!(news(&mut world.fabric, host), [down()]);
-    assert_eq!(news(&mut world.fabric, world.hosts[0]), []);
+    assert_eq!(events(&mut world.fabric, host), [down()]);
+    assert_eq!(events(&mut world.fabric, world.hosts[0]), []);
     assert_eq!(world.fabric.ports_up(host).count(), 0);
     world.send(0, 1, b"late");
     assert_eq!(world.run(), [vec![sent(1)], vec![received(b"late")]]);
     let config = *world.fabric.ports_up(host).next().unwrap();
-    assert_eq!(news(&mut world.fabric, host), [HostNews::PortUp(config)]);
+    assert_eq!(events(&mut world.fabric, host), [HostEvent::PortUp(config)]);
     assert_eq!(world.fabric.faults().effective(), 1);
-    // The engine may have given the link up because of the news.
+    // The engine may have given the link up because of the event.
     assert!(world.fabric.links()[0].harmed.is_some());
 }
 
@@ -60,8 +60,8 @@ fn a_flapping_port_is_down_so_often_and_up_in_the_end() {
     world.run();
     let host = world.hosts[0];
     let config = *world.fabric.ports_up(host).next().unwrap();
-    let once = [down(), HostNews::PortUp(config)];
-    assert_eq!(news(&mut world.fabric, host), [once, once, once].concat());
+    let once = [down(), HostEvent::PortUp(config)];
+    assert_eq!(events(&mut world.fabric, host), [once, once, once].concat());
     assert_eq!(world.fabric.faults().effects().count(), 1);
     assert_eq!(world.fabric.faults().effects().next().unwrap().times, 3);
 }
@@ -74,8 +74,8 @@ fn a_removed_rnic_breaks_its_queue_pairs_and_still_answers_their_end() {
     strike(&mut world, 0, FaultAction::RemoveDevice { device, time });
     let broken = failed(LinkFailure::DeviceRemoved, None);
     assert_eq!(completions(&mut world.fabric, host), [broken]);
-    let removed = HostNews::DeviceRemoved { device: DEVICE };
-    assert_eq!(news(&mut world.fabric, host), [removed]);
+    let removed = HostEvent::DeviceRemoved { device: DEVICE };
+    assert_eq!(events(&mut world.fabric, host), [removed]);
 
     let other = QueuePairKey(2);
     world.fabric.create_queue_pair(host, other, DEVICE, 1, 44);
@@ -110,7 +110,7 @@ fn an_rnic_that_no_host_has_is_no_fault() {
     let mut world = World::new();
     let (device, time) = (Some(DeviceId(9)), MILLISECOND);
     strike(&mut world, 0, FaultAction::RemoveDevice { device, time });
-    assert_eq!(news(&mut world.fabric, world.hosts[0]), []);
+    assert_eq!(events(&mut world.fabric, world.hosts[0]), []);
     assert_eq!(world.fabric.faults().effective(), 0);
 }
 
@@ -148,7 +148,7 @@ fn a_host_that_crashes_leaves_its_peers_in_the_dark() {
         strike(&mut world, 1, FaultAction::Restart { down, tcp: fate });
         let crashed = world.at();
         assert!(world.fabric.is_away(host));
-        assert_eq!(news(&mut world.fabric, host), [HostNews::Restarted]);
+        assert_eq!(events(&mut world.fabric, host), [HostEvent::Restarted]);
         assert_eq!(world.fabric.in_use(host), [0, 0, 0]);
 
         world.send(0, 1, b"anybody there?");
@@ -159,10 +159,10 @@ fn a_host_that_crashes_leaves_its_peers_in_the_dark() {
         assert!(!world.fabric.is_away(host));
         let notice = world.fabric.next_tcp_notice(peer).unwrap();
         let expected = match fate {
-            TcpFate::Reset => TcpNews::Reset,
-            TcpFate::TimeOut(_) => TcpNews::TimedOut,
+            TcpFate::Reset => TcpNoticeKind::Reset,
+            TcpFate::TimeOut(_) => TcpNoticeKind::TimedOut,
         };
-        assert_eq!((notice.tcp, notice.news), (tcp, expected));
+        assert_eq!((notice.tcp, notice.kind), (tcp, expected));
         let excused = world.fabric.harmed_hosts();
         assert!(excused.iter().any(|harm| harm.from == crashed));
         assert_eq!(world.fabric.faults().effective(), 1);
@@ -182,7 +182,7 @@ fn a_host_that_is_away_resets_who_calls() {
     while world.fabric.step() {}
     let notices: Vec<_> = std::iter::from_fn(|| world.fabric.next_tcp_notice(peer)).collect();
     assert_eq!(notices.len(), 1);
-    assert_eq!(notices[0].news, TcpNews::Reset);
+    assert_eq!(notices[0].kind, TcpNoticeKind::Reset);
 }
 
 #[test]

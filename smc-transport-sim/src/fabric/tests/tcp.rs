@@ -4,7 +4,7 @@ use smc_proto::time::Duration;
 
 use crate::fabric::{Fabric, FabricConfig, HostId};
 use crate::fault::{FaultAction, FaultPlan, Operation, Trigger};
-use crate::tcp::{Side, SmcOption, TcpId, TcpNews, TcpSplit};
+use crate::tcp::{Side, SmcOption, TcpId, TcpNoticeKind, TcpSplit};
 
 fn hosts(seed: u64) -> (Fabric, HostId, HostId) {
     let mut fabric = Fabric::new(FabricConfig::default(), seed);
@@ -12,17 +12,17 @@ fn hosts(seed: u64) -> (Fabric, HostId, HostId) {
     (fabric, client, server)
 }
 
-fn news(fabric: &mut Fabric, host: HostId) -> Vec<TcpNews> {
+fn notices(fabric: &mut Fabric, host: HostId) -> Vec<TcpNoticeKind> {
     std::iter::from_fn(|| fabric.next_tcp_notice(host))
-        .map(|notice| notice.news)
+        .map(|notice| notice.kind)
         .collect()
 }
 
 fn open(fabric: &mut Fabric, client: HostId, server: HostId) -> TcpId {
     let tcp = fabric.tcp_open(client, server, SmcOption::BOTH);
     while fabric.step() {}
-    news(fabric, client);
-    news(fabric, server);
+    notices(fabric, client);
+    notices(fabric, server);
     tcp
 }
 
@@ -39,11 +39,11 @@ fn smc_is_tried_only_if_both_syns_say_so() {
             },
         );
         while fabric.step() {}
-        let connected = TcpNews::Connected {
+        let connected = TcpNoticeKind::Connected {
             smc: client_offers && server_answers,
         };
-        assert_eq!(news(&mut fabric, client), [connected]);
-        assert_eq!(news(&mut fabric, server), [connected]);
+        assert_eq!(notices(&mut fabric, client), [connected]);
+        assert_eq!(notices(&mut fabric, server), [connected]);
         assert_eq!(
             fabric.now().since(Default::default()),
             Duration::from_micros(75)
@@ -74,8 +74,8 @@ fn bytes_arrive_in_order_however_they_are_cut() {
         fabric.tcp_close(tcp, Side::Client);
         let (mut pieces, mut got) = (0, Vec::new());
         while fabric.step() {
-            for piece in news(&mut fabric, server) {
-                pieces += u32::from(piece == TcpNews::Readable);
+            for piece in notices(&mut fabric, server) {
+                pieces += u32::from(piece == TcpNoticeKind::Readable);
                 let unread = fabric.tcp_unread(tcp, Side::Server).to_vec();
                 fabric.tcp_consume(tcp, Side::Server, unread.len() / 2);
                 got.extend_from_slice(&unread[..unread.len() / 2]);
@@ -101,11 +101,11 @@ fn a_fin_stops_one_direction() {
     fabric.tcp_send(tcp, Side::Server, b"answer");
     while fabric.step() {}
     assert_eq!(
-        news(&mut fabric, server),
-        [TcpNews::Readable, TcpNews::PeerFin]
+        notices(&mut fabric, server),
+        [TcpNoticeKind::Readable, TcpNoticeKind::PeerFin]
     );
     assert_eq!(fabric.tcp_unread(tcp, Side::Server), b"last words");
-    assert_eq!(news(&mut fabric, client), [TcpNews::Readable]);
+    assert_eq!(notices(&mut fabric, client), [TcpNoticeKind::Readable]);
 }
 
 #[test]
@@ -117,10 +117,10 @@ fn a_reset_reaches_the_peer_and_ends_both() {
     fabric.tcp_send(tcp, Side::Client, b"y");
     while fabric.step() {}
     assert_eq!(
-        news(&mut fabric, server),
-        [TcpNews::Readable, TcpNews::Reset]
+        notices(&mut fabric, server),
+        [TcpNoticeKind::Readable, TcpNoticeKind::Reset]
     );
-    assert_eq!(news(&mut fabric, client), []);
+    assert_eq!(notices(&mut fabric, client), []);
     assert_eq!(fabric.tcp_unread(tcp, Side::Server), b"");
     assert!(fabric.tcp_at_end(tcp, Side::Server) && fabric.tcp_at_end(tcp, Side::Client));
 }
@@ -142,7 +142,13 @@ fn a_reset_can_strike_before_any_byte() {
             got = got.max(fabric.tcp_unread(tcp, Side::Server).len() as u64);
         }
         assert_eq!(got, number - 1);
-        assert_eq!(news(&mut fabric, server).last(), Some(&TcpNews::Reset));
-        assert_eq!(news(&mut fabric, client).last(), Some(&TcpNews::Reset));
+        assert_eq!(
+            notices(&mut fabric, server).last(),
+            Some(&TcpNoticeKind::Reset)
+        );
+        assert_eq!(
+            notices(&mut fabric, client).last(),
+            Some(&TcpNoticeKind::Reset)
+        );
     }
 }

@@ -7,19 +7,19 @@ use smc_proto::time::Duration;
 
 use super::socket::Clc;
 use super::{HostId, Simulation};
-use crate::fabric::HostNews;
+use crate::fabric::HostEvent;
 
 /// A jump of this length or more makes waits of engines expire.
 const LONG: Duration = Duration::from_millis(500);
 
 impl<S: Storage> Simulation<S> {
-    pub(super) fn on_news(&mut self, id: HostId, news: HostNews) {
+    pub(super) fn on_host_event(&mut self, id: HostId, event: HostEvent) {
         let at = self.fabric.now();
-        match news {
-            HostNews::PortDown { device, port } => {
+        match event {
+            HostEvent::PortDown { device, port } => {
                 self.notify_path(id, PathEvent::PortDown { device, port });
             }
-            HostNews::PortUp(port) => {
+            HostEvent::PortUp(port) => {
                 let paths = self.paths(&port);
                 let others = self.fabric.hosts().filter(|other| *other != id);
                 let shared = others
@@ -30,11 +30,11 @@ impl<S: Storage> Simulation<S> {
                     self.notify_path(id, PathEvent::PortUp(path));
                 }
             }
-            HostNews::DeviceRemoved { device } => {
+            HostEvent::DeviceRemoved { device } => {
                 self.notify_path(id, PathEvent::DeviceRemoved { device });
             }
-            HostNews::Restarted => self.begin_anew(id),
-            HostNews::ClockJumps { fault, by } => {
+            HostEvent::Restarted => self.begin_anew(id),
+            HostEvent::ClockJumps { fault, by } => {
                 let Some(host) = self.hosts.get_mut(usize::from(id.0)) else {
                     return;
                 };
@@ -46,13 +46,13 @@ impl<S: Storage> Simulation<S> {
                 }
                 self.late(id, by, Duration::ZERO);
             }
-            HostNews::ClockFreezes { fault, time } => {
+            HostEvent::ClockFreezes { fault, time } => {
                 if let Some(host) = self.hosts.get_mut(usize::from(id.0)) {
                     host.clock.freeze(fault, at, time);
                 }
                 self.late(id, time, time);
             }
-            HostNews::TimersLate { fault, by, time } => {
+            HostEvent::TimersLate { fault, by, time } => {
                 if let Some(host) = self.hosts.get_mut(usize::from(id.0)) {
                     host.clock.delay(fault, at, by, time);
                 }

@@ -7,7 +7,7 @@ use super::{Fabric, HostId, PortConfig};
 
 /// Something that happened to a host other than a completion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub enum HostNews {
+pub enum HostEvent {
     /// A port lost its carrier.
     PortDown {
         /// The RNIC.
@@ -50,14 +50,17 @@ pub enum HostNews {
 }
 
 impl Fabric {
-    /// What happened to a host next.
-    pub fn next_news(&mut self, host: HostId) -> Option<HostNews> {
-        self.hosts.get_mut(usize::from(host.0))?.news.pop_front()
+    /// Takes the next event of a host.
+    pub fn next_host_event(&mut self, host: HostId) -> Option<HostEvent> {
+        self.hosts
+            .get_mut(usize::from(host.0))?
+            .host_events
+            .pop_front()
     }
 
-    pub(super) fn report(&mut self, host: HostId, news: HostNews) {
+    pub(super) fn report(&mut self, host: HostId, event: HostEvent) {
         if let Some(host) = self.hosts.get_mut(usize::from(host.0)) {
-            host.news.push_back(news);
+            host.host_events.push_back(event);
         }
     }
 }
