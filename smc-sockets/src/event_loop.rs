@@ -119,7 +119,7 @@ pub struct Ready {
 /// How an event loop goes on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wait {
-    /// Calls [`EventLoop::drive`] at once. It should look at its other descriptors, without
+    /// Calls [`EventLoop::drive`] at once. It should poll its other descriptors, without
     /// waiting for them, every now and then: after some tens of turns.
     Poll,
     /// Sleeps until the descriptor of the [`EventLoop`], or another of the program, is

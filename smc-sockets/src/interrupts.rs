@@ -1,6 +1,6 @@
 //! Waits that end because a thread of the process is to be cancelled.
 //!
-//! Each thread counts the requests that it has answered: one that comes between its last look and
+//! Each thread counts the requests that it has answered: one that comes between its last check and
 //! its sleep ends that sleep at once.
 
 use std::cell::Cell;

@@ -8,9 +8,9 @@
 //!   take back: whatever is not only about bytes, and before a thread waits
 //! ```
 //!
-//! Who reads or writes has the lock of the lane, which no other connection needs, and touches
-//! memory of the program under that alone. Locks are taken in this order: the lane's, then the
-//! endpoint's. Who has the endpoint's lock takes a lane only if it is free
+//! A thread that reads or writes has the lock of the lane, which no other connection needs, and
+//! touches memory of the program under that alone. Locks are taken in this order: the lane's, then
+//! the endpoint's. A thread that has the endpoint's lock takes a lane only if it is free
 //! ([`State::recall`](crate::shard::State)): a thread that is held up while it copies, by a page
 //! fault for instance, holds up its own connection and no other.
 
@@ -49,7 +49,7 @@ pub(crate) struct Lane {
     is_lent: AtomicBool,
     /// Threads that wait for the connection at the endpoint.
     waiting: AtomicUsize,
-    /// Who has the endpoint's lock wanted it while a thread used it.
+    /// The thread with the endpoint's lock wanted it while another one used it.
     is_wanted: AtomicBool,
     _behind: Apart,
 }
@@ -60,14 +60,14 @@ pub(crate) struct Lent {
     pub(crate) memory: Memory,
 }
 
-/// Looks at a connection before the endpoint is asked: to give a data path back and to lend it
-/// again takes as long as many of them, during which the peer would have to wait in turn.
-const LOOKS: usize = 64;
+/// Polls of a connection's head before the endpoint is asked: to give a data path back and to lend
+/// it again takes as long as many of them, during which the peer would have to wait in turn.
+const POLLS: usize = 64;
 
 /// The head of a DMB.
 type Head = [u8; 32];
 
-/// What looking at the own DMB came to.
+/// Outcome of polling the own DMB.
 enum PollOutcome {
     /// There is something to be read.
     Readable,
@@ -85,7 +85,7 @@ struct Call<'a> {
 
 impl Call<'_> {
     #[inline(always)]
-    fn tell(&mut self, signal: &smc_proto::command::Signal) {
+    fn signal(&mut self, signal: &smc_proto::command::Signal) {
         self.rings |= self.memory.write_signal(signal);
     }
 }
@@ -107,8 +107,8 @@ impl Lane {
         self.is_lent.store(lent, Ordering::Relaxed);
     }
 
-    /// Takes what is lent, for who holds the endpoint's lock: `None` if a thread uses it. If
-    /// another one waits for the connection, the user gives it back at once.
+    /// Takes what is lent, for the thread that holds the endpoint's lock: `None` if a thread uses
+    /// it. If another one waits for the connection, the user gives it back at once.
     pub(crate) fn take_or_want(&self) -> Option<Lent> {
         self.try_take().or_else(|| {
             self.is_wanted.store(true, Ordering::Relaxed);
@@ -128,7 +128,7 @@ impl Lane {
     }
 
     /// Notes that a thread waits for the connection at the endpoint. Callers hold the endpoint's
-    /// lock, and the data path was taken back: whoever borrows it after this knows.
+    /// lock, and the data path was taken back: a thread that borrows it after this sees it.
     pub(crate) fn wait(&self) -> Waiting<'_> {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         Waiting(self)
@@ -155,17 +155,17 @@ impl Drop for Waiting<'_> {
 }
 
 impl Lent {
-    /// Looks a few times at the head of the own DMB.
+    /// Polls the head of the own DMB, a few times at most.
     #[inline(always)]
-    fn look(&mut self, socket: &Socket) -> PollOutcome {
+    fn poll(&mut self, socket: &Socket) -> PollOutcome {
         if socket.backs_off() {
             socket.back_off();
         }
-        for look in 0..LOOKS {
-            match self.look_once() {
+        for poll in 0..POLLS {
+            match self.poll_once() {
                 PollOutcome::Nothing => std::hint::spin_loop(),
                 PollOutcome::Readable => {
-                    if look == 0 {
+                    if poll == 0 {
                         socket.count_immediate();
                     }
                     return PollOutcome::Readable;
@@ -177,7 +177,7 @@ impl Lent {
     }
 
     #[inline(always)]
-    fn look_once(&mut self) -> PollOutcome {
+    fn poll_once(&mut self) -> PollOutcome {
         let mut head = [0; 32];
         if !self.memory.poll_head(&mut head) {
             return PollOutcome::Nothing;
@@ -287,10 +287,10 @@ pub(crate) fn read(
     let mut slot = borrow(shard, socket)?;
     let lent = slot.as_mut()?;
     if !lent.connection.is_readable() {
-        if !shard.looks_at_lanes() {
+        if !shard.polls_lanes() {
             return None;
         }
-        match lent.look(socket) {
+        match lent.poll(socket) {
             PollOutcome::Readable => {}
             PollOutcome::Nothing => return None,
             PollOutcome::Other(head) => {
@@ -315,7 +315,7 @@ pub(crate) fn read(
                 if peeks { 0 } else { copied }
             },
             #[inline(always)]
-            |call, signal| call.tell(signal),
+            |call, signal| call.signal(signal),
         );
         rings |= call.rings;
         total += copied as usize;
@@ -346,7 +346,7 @@ pub(crate) fn write(shard: &Arc<Shard>, socket: &Socket, bytes: &[u8]) -> Option
         #[inline(always)]
         |call, space| call.memory.fill(space, bytes).unwrap_or(0),
         #[inline(always)]
-        |call, signal| call.tell(signal),
+        |call, signal| call.signal(signal),
     );
     let rings = call.rings;
     match written {

@@ -42,8 +42,8 @@ pub(crate) enum Step {
 }
 
 impl Opening {
-    /// Looks at bytes that have come, at least one.
-    pub(crate) fn look(self, bytes: &[u8]) -> Step {
+    /// Classifies bytes that have come, at least one.
+    pub(crate) fn classify(self, bytes: &[u8]) -> Step {
         if self == Self::Over || !begins_like_clc(bytes, self) {
             return Step::Over;
         }
@@ -179,7 +179,7 @@ mod tests {
             if at + shown > bytes.len() {
                 return Err(Step::Wait(shown));
             }
-            match opening.look(&bytes[at..at + shown]) {
+            match opening.classify(&bytes[at..at + shown]) {
                 Step::Wait(total) => {
                     assert!(total > shown);
                     shown += 1;

@@ -56,7 +56,7 @@ pub struct Policy {
     /// Peers that are known to speak SMC although no TCP option says so: other ends of
     /// this project, with the same policy.
     pub assume_smc: Vec<Assumption>,
-    /// Who is attached to which physical network.
+    /// Interfaces and RNICs of each physical network.
     pub pnet: PnetTable,
     /// How long servers that misunderstood a Proposal are not asked.
     pub shun: Shun,
@@ -88,7 +88,7 @@ pub enum Transport {
 /// When to use SMC's TCP option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum UseOption {
-    /// If there is something to offer to who has it, and the rights to set it.
+    /// If there is something to offer to a peer that has it, and the rights to set it.
     #[default]
     Auto,
     /// Whenever there are the rights: a peer that has it learns by a Decline why there is

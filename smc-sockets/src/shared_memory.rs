@@ -12,7 +12,7 @@ pub enum SharedMemory {
     /// The address is not one of this host's.
     Elsewhere,
     /// There is no listener.
-    NobodyListens,
+    NoListener,
     /// So many of those who listen there cannot be paired with, and so all are plain TCP.
     Plain(usize),
     /// The process belongs to the user of those unknown to the kernel (65534,
@@ -25,6 +25,13 @@ pub enum SharedMemory {
     TooMany(usize),
     /// All who listen there can be paired with.
     Ready(usize),
+}
+
+#[allow(non_upper_case_globals)]
+impl SharedMemory {
+    /// Old name of [`Self::NoListener`].
+    #[deprecated(note = "renamed to `NoListener`")]
+    pub const NobodyListens: Self = Self::NoListener;
 }
 
 impl SharedMemory {
@@ -58,7 +65,7 @@ impl SharedMemory {
             return Ok(Self::Elsewhere);
         };
         Ok(match (pairing::own_user(), foreign) {
-            _ if all == 0 => Self::NobodyListens,
+            _ if all == 0 => Self::NoListener,
             (Err(uid), _) => Self::UnknownUser(uid),
             _ if named < all => Self::Plain(all - named),
             (_, Some(uid)) => Self::ForeignUser(uid),

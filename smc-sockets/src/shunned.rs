@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_remembered_where_there_is_no_room() {
+    fn no_server_is_remembered_where_there_is_no_room() {
         let limits = Shun {
             servers: 0,
             time: Duration::from_secs(60),

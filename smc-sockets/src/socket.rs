@@ -39,13 +39,13 @@ pub(crate) struct Socket {
     pub(crate) nonblocking: AtomicBool,
     /// A signal ends the sleep of a thread.
     interruptible: AtomicBool,
-    /// On TCP, a Decline of the peer may still stand before the application's bytes.
+    /// On TCP, a Decline of the peer may still be before the application's bytes.
     watching: AtomicBool,
     /// What the client has still to send before the application's bytes.
     pub(crate) opening: SharedOpening,
-    /// An urgent mark stands before bytes that were not read.
+    /// An urgent mark is before bytes that were not read.
     marked: AtomicBool,
-    /// Bytes that must have come over TCP before anybody is woken by them.
+    /// Bytes that must have come over TCP before a thread is woken by them.
     low_water: AtomicUsize,
     /// Whether the peer has sent a CLC message.
     received_clc: AtomicBool,
@@ -64,7 +64,7 @@ pub(crate) struct Socket {
     pub(crate) spin: Mutex<SpinBudget>,
     /// Its data path, while the endpoint has lent it.
     pub(crate) lane: Lane,
-    /// How long to leave the peer alone before the next look.
+    /// How long to leave the peer alone before the next poll.
     backoff: AtomicU32,
     status: Mutex<Status>,
     /// What this process publishes of it.
@@ -82,7 +82,7 @@ pub(crate) struct Status {
     /// The peer had ended its stream in order before.
     pub(crate) ended: bool,
     /// The program knows how it ended.
-    pub(crate) error_told: bool,
+    pub(crate) error_reported: bool,
     /// Readable once it is decided what carries it, as long as something polls for that.
     pub(crate) notified: Option<Arc<OwnedFd>>,
     /// What dropping its last handle does.
@@ -99,7 +99,7 @@ impl Status {
     }
 }
 
-/// Most pauses before a look at a peer that writes all the time.
+/// Most pauses before a poll of a peer that writes all the time.
 const MAX_BACKOFF: u32 = 32;
 
 impl Socket {
@@ -144,7 +144,7 @@ impl Socket {
                 carrier,
                 closed: None,
                 ended: false,
-                error_told: false,
+                error_reported: false,
                 notified: None,
                 linger: None,
                 urgent: urgent::Urgent::default(),
@@ -175,7 +175,7 @@ impl Socket {
         let _ = self.ends.set((near, far));
     }
 
-    /// Its status; whoever holds the endpoint's lock, too, has taken that first.
+    /// Its status; a thread that holds the endpoint's lock, too, has taken that first.
     pub(crate) fn status(&self) -> MutexGuard<'_, Status> {
         self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -186,7 +186,7 @@ impl Socket {
         let closed = status.closed;
         match closed {
             None | Some(CloseReason::Normal) => None,
-            Some(_) if std::mem::replace(&mut status.error_told, true) => None,
+            Some(_) if std::mem::replace(&mut status.error_reported, true) => None,
             Some(reason) => {
                 self.clear_error();
                 let kind = io::ErrorKind::ConnectionReset;
@@ -195,7 +195,7 @@ impl Socket {
         }
     }
 
-    /// Whether it has ended otherwise than in order, for who reads.
+    /// Whether it has ended otherwise than in order, for a caller that reads.
     pub(crate) fn was_reset(&self) -> bool {
         let status = self.status();
         let abnormal = status.closed.filter(|at| *at != CloseReason::Normal);
@@ -204,10 +204,10 @@ impl Socket {
 
     /// Whether it has ended otherwise than in order, and no call has returned that yet.
     pub(crate) fn has_unread_error(&self) -> bool {
-        self.was_reset() && !self.status().error_told
+        self.was_reset() && !self.status().error_reported
     }
 
-    /// On TCP, whether a Decline of the peer may still stand before the application's
+    /// On TCP, whether a Decline of the peer may still be before the application's
     /// bytes.
     pub(crate) fn is_watching(&self) -> bool {
         self.watching.load(Ordering::Acquire)
@@ -438,8 +438,8 @@ impl Socket {
         new.set_readable(readable);
         new.set_writable(writable);
         if self.status().closed.is_some() {
-            let is_told = self.status().error_told;
-            new.hang_up(self.was_reset() && !is_told);
+            let is_reported = self.status().error_reported;
+            new.hang_up(self.was_reset() && !is_reported);
         }
         Ok(self.readiness.get_or_init(|| new))
     }

@@ -34,9 +34,9 @@ pub struct Settings {
     /// with little time to spare, longer timeouts make more connections SMC.
     /// The policy's `pairing-grace` comes before [`PairingTimeouts::grace`].
     pub pairing_timeouts: PairingTimeouts,
-    /// Longest that a thread which waits for a stream looks whether it must still wait,
-    /// before it sleeps: a wake costs more than a look, and a look costs a core. It looks
-    /// only as long as that has paid lately, and not at all on a machine with one core.
+    /// Longest that a thread which waits for a stream polls memory before it sleeps: a wake
+    /// costs more than a poll, and polling occupies a core. It polls only as long as that
+    /// has paid lately, and not at all on a machine with one core.
     pub spin: Duration,
     /// Which connections may use SMC, and what it may use. By default everything is
     /// permitted; [`Policy::find`] takes it from where policies lie.

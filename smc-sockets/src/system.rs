@@ -127,7 +127,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     #[test]
-    fn below_the_low_water_mark_nobody_is_woken() {
+    fn below_the_low_water_mark_no_thread_is_woken() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (server, _) = listener.accept().unwrap();

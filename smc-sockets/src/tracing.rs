@@ -1,8 +1,8 @@
 //! Events that this process writes while others read them, see [`smc_view::trace`].
 //!
-//! Whoever locks the endpoint compares one number with the last one seen. It has changed if there is
-//! a reader: from then on the engine has an observer, data paths are not lent, and each event is
-//! written, until the number has stayed the same for a while.
+//! A thread that locks the endpoint compares one number with the last one seen. It has changed if
+//! there is a reader: from then on the engine has an observer, data paths are not lent, and each
+//! event is written, until the number has stayed the same for a while.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -19,14 +19,14 @@ use crate::{subscribed, viewing};
 /// An engine whose events are written for readers.
 pub(crate) type Engine = Endpoint<Observed<Owned, Tracing>>;
 
-/// The number of a process without a ring: nobody raises it.
+/// The number of a process without a ring, which is never raised.
 static NEVER: AtomicU32 = AtomicU32::new(0);
 
 /// Writes the events of an engine while there is a reader.
 pub(crate) struct Tracing {
     /// Changes as long as there is a reader.
     requests: &'static AtomicU32,
-    /// What it was when it was last looked at.
+    /// Value of `requests` at the last check.
     seen: u32,
     is_on: bool,
     writer: Option<&'static TraceWriter>,

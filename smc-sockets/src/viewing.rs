@@ -112,7 +112,8 @@ fn start() -> Option<View> {
     })
 }
 
-/// Makes a ring for events: that of whoever started the program to read them, or an own one.
+/// Makes a ring for events: that of the process that started the program to read them, or an own
+/// one.
 fn start_tracer() -> (Option<TraceWriter>, Kept) {
     let given = std::env::var_os(trace::VARIABLE).filter(|_| !system::is_secure());
     if let Some(writer) = given.and_then(|path| TraceWriter::join(path.as_ref()).ok()) {

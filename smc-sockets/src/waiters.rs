@@ -255,7 +255,7 @@ pub(crate) struct Watch {
     ready: Arc<ReadyList>,
 }
 
-/// Streams of an event loop with news, in the order in which it came.
+/// Streams of an event loop that became ready, in that order.
 ///
 /// Another thread may poll the device and list a stream while the loop sleeps: it wakes the
 /// loop by an event descriptor.

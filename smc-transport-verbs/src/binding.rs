@@ -5,12 +5,12 @@
 //! several of them use, and because failover asks for an order between their queues.
 //!
 //! ```text
-//!   carry_out: until the engine wants nothing more        poll: until there is nothing
+//!   carry_out: until the engine wants nothing more            poll: until there is nothing
 //!
 //!   poll_data ── DataTransmit ───┐                     ┌─ answers that are due already
-//!   poll_rdma ── RdmaCommand ┤                     ├─ queue pairs with completions
-//!                            ▼                     ├─ errands: what took its time
-//!         links, buffers, chained work requests    └─ news of ports and devices
+//!   poll_rdma ── RdmaCommand ────┤                     ├─ queue pairs with completions
+//!                                ▼                     ├─ errands: what took its time
+//!         links, buffers, chained work requests        └─ changes of ports and devices
 //! ```
 //!
 //! To wait for something to poll, wait until the binding's descriptor is readable. It
@@ -39,8 +39,8 @@
 //!             engine.handle_rdma(now, completion);
 //!             any = true;
 //!         }
-//!         while let Some(news) = rnics.poll_path() {
-//!             for event in news.events(&paths) {
+//!         while let Some(change) = rnics.poll_path() {
+//!             for event in change.events(&paths) {
 //!                 engine.handle_path(now, event);
 //!             }
 //!             any = true;
@@ -85,7 +85,11 @@ use link::Link;
 use receives::LARGEST;
 use slots::Slots;
 
-pub use events::PathNews;
+pub use events::PathChange;
+
+/// Old name of [`PathChange`].
+#[deprecated(note = "renamed to `PathChange`")]
+pub type PathNews = PathChange;
 
 /// The RNICs of an endpoint.
 pub struct Binding<R: Rnic> {
@@ -101,7 +105,7 @@ pub struct Binding<R: Rnic> {
     batches: u32,
     /// Messages that wait for those before them on other links.
     held: VecDeque<Held>,
-    news: VecDeque<PathNews>,
+    path_changes: VecDeque<PathChange>,
     errands: Errands<R>,
     /// Queue pairs being destroyed. New ones do not wait for them.
     farewells: Errands<R>,
@@ -159,9 +163,9 @@ impl<R: Rnic> Binding<R> {
     pub fn new() -> io::Result<Self> {
         let poller = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let (errands, farewells) = (Errands::new()?, Errands::new()?);
-        for bell in [errands.as_fd(), farewells.as_fd()] {
+        for eventfd in [errands.as_fd(), farewells.as_fd()] {
             let data = epoll::EventData::new_u64(0);
-            epoll::add(&poller, bell, data, epoll::EventFlags::IN)?;
+            epoll::add(&poller, eventfd, data, epoll::EventFlags::IN)?;
         }
         Ok(Self {
             rnics: [const { None }; MAX_DEVICES],
@@ -171,7 +175,7 @@ impl<R: Rnic> Binding<R> {
             ready: VecDeque::new(),
             batches: 0,
             held: VecDeque::new(),
-            news: VecDeque::new(),
+            path_changes: VecDeque::new(),
             errands,
             farewells,
             payload: vec![0; LARGEST].into(),
@@ -248,10 +252,10 @@ impl<R: Rnic> Binding<R> {
     pub fn carry_out<S: Storage>(&mut self, engine: &mut Endpoint<S>, now: Instant) -> bool {
         let mut any = false;
         for device in self.devices() {
-            let mut turn = DataTransmit::EMPTY;
+            let mut transmit = DataTransmit::EMPTY;
             loop {
-                if engine.poll_data(now, device, &mut turn) {
-                    self.execute_transmit(&turn);
+                if engine.poll_data(now, device, &mut transmit) {
+                    self.execute_transmit(&transmit);
                 } else if let Some(command) = engine.poll_rdma(now, device) {
                     self.execute_from(engine, device, command);
                 } else {

@@ -37,7 +37,7 @@ pub struct Interface {
     pub running: bool,
     /// VLAN of this interface itself.
     pub vlan: Option<u16>,
-    /// Index of the interface it stands on.
+    /// Index of the interface it is on.
     pub lower: Option<u32>,
     /// Index of the bond or bridge it is a part of.
     pub master: Option<u32>,
@@ -68,7 +68,7 @@ impl Hop {
     }
 }
 
-/// Most interfaces that stand on each other.
+/// Most interfaces that are on each other.
 const DEPTH: usize = 8;
 
 impl Network {
@@ -85,7 +85,7 @@ impl Network {
         self.interfaces.iter().find(has)
     }
 
-    /// The interface that all others of a stack stand on.
+    /// The interface that all others of a stack are on.
     #[must_use]
     pub fn base<'a>(&'a self, of: &'a Interface) -> &'a Interface {
         self.stack(of).last().unwrap_or(of)

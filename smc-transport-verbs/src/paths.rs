@@ -206,7 +206,7 @@ impl Surroundings {
         network.vlan(network.holder(local.to_canonical())?)
     }
 
-    /// PNET ID of an interface: of what it stands on, or else its own.
+    /// PNET ID of an interface: of what it is on, or else its own.
     #[must_use]
     pub fn pnet_of(&self, interface: &Interface) -> Option<PnetId> {
         self.facts.pnet_of(interface)

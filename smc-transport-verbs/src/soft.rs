@@ -62,22 +62,22 @@ impl Fabric {
     }
 
     fn open(&self, inline: u32, ports: Vec<Port>) -> io::Result<SoftRnic> {
-        let bell = || eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
-        let bells: [OwnedFd; 2] = [bell()?, bell()?];
+        let new = || eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+        let eventfds: [OwnedFd; 2] = [new()?, new()?];
         let mut world = self.world();
         let place = world.rnics.len();
         world.rnics.push(Rings {
             ready: VecDeque::new(),
             events: VecDeque::new(),
-            completions: bells[0].try_clone()?,
-            event: bells[1].try_clone()?,
+            completions: eventfds[0].try_clone()?,
+            event: eventfds[1].try_clone()?,
             ports,
         });
         Ok(SoftRnic {
             fabric: self.clone(),
             place,
             inline,
-            bells,
+            eventfds,
         })
     }
 
@@ -126,7 +126,7 @@ impl Fabric {
     pub fn report(&self, rnic: usize, event: DeviceEvent) {
         if let Some(rings) = self.world().rnics.get_mut(rnic) {
             rings.events.push_back(event);
-            ring(&rings.event);
+            signal(&rings.event);
         }
     }
 
@@ -162,7 +162,7 @@ impl Fabric {
                 false => DeviceEvent::PortDown { port: port.port },
             });
         }
-        ring(&rings.event);
+        signal(&rings.event);
     }
 
     /// Registrations and queue pairs that there are.
@@ -174,7 +174,7 @@ impl Fabric {
 }
 
 /// Makes a descriptor readable.
-fn ring(bell: &OwnedFd) {
+fn signal(eventfd: &OwnedFd) {
     // If it is full, it is readable as well.
-    let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
+    let _ = rustix::io::write(eventfd, &1u64.to_ne_bytes());
 }

@@ -31,7 +31,7 @@ use crate::system;
 /// client waits for an answer to its Proposal.
 const YOUNG: Duration = Duration::from_secs(3);
 
-/// Pause between two looks at a message of which a part has come.
+/// Pause between two polls for a message of which a part has come.
 const PAUSE: Duration = Duration::from_micros(200);
 
 /// Declines the client of an accepted connection if it is known to speak CLC. Its first message is
@@ -101,7 +101,7 @@ fn drop_proposal(tcp: BorrowedFd<'_>, patience: Duration) -> bool {
     let begin = Instant::now();
     let mut bytes = [0; MAX_LENGTH];
     loop {
-        // Before the look: nothing comes behind the end.
+        // Before the poll: nothing comes behind the end.
         let has_ended = has_ended(tcp).is_some();
         let come = match peek(tcp, &mut bytes) {
             Ok(0) => return true,
@@ -110,7 +110,7 @@ fn drop_proposal(tcp: BorrowedFd<'_>, patience: Duration) -> bool {
             Err(Errno::AGAIN) => &[],
             Err(_) => return false,
         };
-        match Opening::Promised.look(come) {
+        match Opening::Promised.classify(come) {
             Step::Drop(len) => {
                 let age = system::last_received(tcp);
                 discard(tcp, len);
@@ -128,7 +128,7 @@ fn drop_proposal(tcp: BorrowedFd<'_>, patience: Duration) -> bool {
         }
         if come.is_empty() {
             let flags = PollFlags::IN | PollFlags::RDHUP;
-            // A signal makes it look again.
+            // A signal makes it poll again.
             let _ = rustix::event::poll(&mut [PollFd::new(&tcp, flags)], Some(&timespec(left)));
         } else {
             std::thread::sleep(left.min(PAUSE));
@@ -147,7 +147,7 @@ fn drop_decline(tcp: BorrowedFd<'_>, may_come: bool) -> bool {
             Err(_) => break &[],
         }
     };
-    match Opening::MaybeDecline.look(come) {
+    match Opening::MaybeDecline.classify(come) {
         Step::Drop(len) => {
             discard(tcp, len);
             true

@@ -87,7 +87,7 @@ impl From<&OptionError> for OptionMissing {
 }
 
 impl Cause {
-    /// The code that this side stands for.
+    /// The diagnosis code of the causes on this side.
     pub(crate) const fn code(self) -> DiagnosisCode {
         match self {
             Self::Policy(_) => DiagnosisCode::CONFIGURATION,
@@ -172,9 +172,9 @@ impl Cause {
             Self::Shunned => "Nothing, if the server does not speak SMC; see `shun` in the \
                               policy for how long it is left alone."
                 .to_owned(),
-            Self::NotPaired => "Look whether the process that accepts runs as user 65534 \
+            Self::NotPaired => "Check whether the process that accepts runs as user 65534 \
                                 (\"nobody\", as workers of nginx without a `user` do): it needs a \
-                                user of its own. Otherwise look whether it is short of time, and \
+                                user of its own. Otherwise check whether it is short of time, and \
                                 give both more (`pairing-grace` in the policy, or \
                                 `Settings::pairing_timeouts`)."
                 .to_owned(),
@@ -259,7 +259,7 @@ impl OptionMissing {
             Self::KernelTooOld => {
                 "Use Linux 5.10 or later with BPF, or name the peer in `assume-smc`.".to_owned()
             }
-            Self::Refused(_) => "Look at the kernel's messages and its lockdown, or name the \
+            Self::Refused(_) => "Check the kernel's messages and its lockdown, or name the \
                                  peer in `assume-smc`."
                 .to_owned(),
         }

@@ -40,7 +40,7 @@ const CAUSES: [Cause; 20] = [
 ];
 
 #[test]
-fn a_carrier_is_told_in_one_line() {
+fn a_carrier_is_described_in_one_line() {
     let mut terms = Terms::of(Technology::SmcD, SmcVersion::V2);
     terms.release = Release::V2_1;
     assert_eq!(Carrier::Smc(terms).to_string(), "SMC-D v2.1");
@@ -89,7 +89,7 @@ fn every_reason_has_a_sentence_a_side_and_a_remedy() {
 }
 
 #[test]
-fn who_decided_is_told() {
+fn the_deciding_side_is_reported() {
     let peers = CAUSES.map(found).map(|why| why.decided_by() == Side::Peer);
     let by_peer = CAUSES.iter().zip(peers).filter(|(_, peer)| *peer);
     assert_eq!(

@@ -138,7 +138,7 @@ impl Driver {
     /// Goes on with a promise that is kept or broken, or gives it back.
     //= SHM-063
     fn check_promise(&mut self, mut promise: Promise) -> Option<Promise> {
-        let kept = look(&promise);
+        let kept = check(&promise);
         if let Kept::NotYet(total) = kept {
             promise.set_low_water(total);
             // What ended before it was asked for more bytes wakes nothing.
@@ -170,14 +170,14 @@ impl Driver {
     }
 }
 
-fn look(promise: &Promise) -> Kept {
+fn check(promise: &Promise) -> Kept {
     let mut bytes = [0; smc_proto::wire::clc::MAX_LENGTH];
     loop {
         return match peek(&promise.tcp, &mut bytes) {
             Err(Errno::INTR) => continue,
             Err(Errno::AGAIN) => Kept::NotYet(1),
             Ok(0) | Err(_) => Kept::Broken,
-            Ok(len) => match Opening::Promised.look(bytes.get(..len).unwrap_or_default()) {
+            Ok(len) => match Opening::Promised.classify(bytes.get(..len).unwrap_or_default()) {
                 Step::Drop(_) => Kept::Message,
                 Step::Wait(total) => Kept::NotYet(total),
                 Step::Over | Step::Malformed => Kept::Broken,

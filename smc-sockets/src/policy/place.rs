@@ -15,10 +15,10 @@ pub const ENVIRONMENT: &str = "SMC_POLICY";
 /// The file's place below a directory of configuration.
 const BELOW: &str = "smc/policy.toml";
 
-/// Where a policy is looked for if no variable names it, in this order.
+/// Places where a policy is searched for if no variable names it, in this order.
 ///
 /// A process that gained rights when it was executed (set-user-ID, set-group-ID, file
-/// capabilities: `AT_SECURE` of getauxval(3)) looks below `/etc` only: its environment is
+/// capabilities: `AT_SECURE` of getauxval(3)) searches below `/etc` only: its environment is
 /// under the control of a user without these rights.
 #[must_use]
 pub fn places() -> Vec<PathBuf> {

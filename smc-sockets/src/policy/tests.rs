@@ -252,7 +252,7 @@ const WRONG: [(&str, usize, &str, &str); 28] = [
 ];
 
 #[test]
-fn every_mistake_is_told_with_its_line_and_its_key() {
+fn every_mistake_is_reported_with_its_line_and_its_key() {
     for (text, line, key, words) in WRONG {
         let error = Policy::parse(text).expect_err(text);
         assert_eq!(error.line(), Some(line), "{text}: {error}");
@@ -263,7 +263,7 @@ fn every_mistake_is_told_with_its_line_and_its_key() {
 }
 
 #[test]
-fn what_is_no_toml_is_told_with_its_line() {
+fn what_is_no_toml_is_reported_with_its_line() {
     for (text, line) in [
         ("enabled = true\npermit = [", 2),
         ("enabled", 1),

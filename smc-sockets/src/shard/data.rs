@@ -24,7 +24,7 @@ impl State {
     ) -> Option<io::Result<usize>> {
         // Before the mark: what is received now may bring one.
         if !socket.backs_off() {
-            self.hear_at_once(shard, socket, now);
+            self.poll_at_once(shard, socket, now);
         }
         let read = if socket.is_marked() {
             self.read_at_mark(shard, socket, into, now)
@@ -38,22 +38,22 @@ impl State {
         read
     }
 
-    /// Looks for something to read if there is nothing: once, or a few times for who would
-    /// wait. An answer comes soon, and to begin to wait takes longer than some looks.
+    /// Polls for something to read if there is nothing: once, or a few times for a caller that
+    /// would wait. An answer comes soon, and to begin to wait takes longer than some polls.
     #[inline(always)]
-    pub(crate) fn hear_at_once(&mut self, shard: &Arc<Shard>, socket: &Socket, now: Instant) {
+    pub(crate) fn poll_at_once(&mut self, shard: &Arc<Shard>, socket: &Socket, now: Instant) {
         let is_readable = |id| self.engine.is_readable(id);
         if socket.conn().is_none_or(is_readable) {
             return;
         }
-        for look in 0..POLLS_PER_CLOCK {
+        for poll in 0..POLLS_PER_CLOCK {
             if self.poll_head_of(shard, socket, now) {
-                if look == 0 {
+                if poll == 0 {
                     socket.count_immediate();
                 }
                 return;
             }
-            if look == 0 && (socket.is_nonblocking() || !self.may_poll_head(socket)) {
+            if poll == 0 && (socket.is_nonblocking() || !self.may_poll_head(socket)) {
                 return;
             }
             std::hint::spin_loop();
@@ -104,7 +104,7 @@ impl State {
     }
 
     /// Notifies what waits to read, if there is something left: it may have arrived when this
-    /// thread looked for it, without an event.
+    /// thread polled for it, without an event.
     #[inline]
     pub(crate) fn notify_readers(&mut self, socket: &Socket, now: Instant) {
         if socket.waiters.has(Direction::Read) && self.is_readable(socket, now) {
@@ -127,7 +127,7 @@ impl State {
         if conn.state() == Some(CloseState::Active) {
             return None;
         }
-        // One that was reset, or closed by this side, says so to who writes.
+        // One that was reset, or closed by this side, reports that to a caller that writes.
         match conn.write(now, |_| 0) {
             Err(ApiMisuse::Closed) => Some(Ok(0)),
             Err(ApiMisuse::Reset) => {
@@ -280,10 +280,10 @@ impl State {
     }
 }
 
-/// What reading comes to when a connection has ended and everything was read.
+/// Outcome of reading when a connection has ended and everything was read.
 pub(super) fn read_end(socket: &Socket) -> io::Result<usize> {
     let status = socket.status();
-    if status.ended || status.closed == Some(CloseReason::Normal) || status.error_told {
+    if status.ended || status.closed == Some(CloseReason::Normal) || status.error_reported {
         return Ok(0);
     }
     drop(status);
@@ -297,7 +297,9 @@ pub(super) fn gone(socket: &Socket) -> io::Error {
     match closed {
         Some(CloseReason::Normal) => io::ErrorKind::BrokenPipe.into(),
         // As with TCP, once.
-        _ if std::mem::replace(&mut status.error_told, true) => io::ErrorKind::BrokenPipe.into(),
+        _ if std::mem::replace(&mut status.error_reported, true) => {
+            io::ErrorKind::BrokenPipe.into()
+        }
         Some(reason) => {
             socket.clear_error();
             io::Error::new(io::ErrorKind::ConnectionReset, reason.to_string())

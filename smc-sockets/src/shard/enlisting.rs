@@ -67,8 +67,8 @@ impl Shard {
         all.any(|at| at.is_at(to))
     }
 
-    /// Accepts from a listener no more. The kernel would go on telling of it as long as
-    /// anybody has it, a child that was forked for one.
+    /// Accepts from a listener no more. The kernel would go on reporting it as long as
+    /// any process has it, for instance a forked child.
     pub(crate) fn delist(&self, listening: &Listening) {
         self.listeners().all.remove(&listening.key());
         // Both fail only for what was never added.

@@ -236,7 +236,7 @@ impl State {
         let proposed = self.engine.proposal(conn);
         let peer = self.entry(conn).and_then(|entry| entry.peer);
         let offered = self.transports.server(peer, local.ip(), proposed);
-        // Who no longer waits for an answer has ended.
+        // A connection that no longer waits for an answer has ended.
         let _ = self.engine.accept(now, conn, offered.paths());
     }
 

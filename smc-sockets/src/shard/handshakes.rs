@@ -18,7 +18,7 @@
 //! |---|---|
 //! | `announcing` | the client: announce, withdraw |
 //! | `accepting` | the server: take an announcement, accept or decline it |
-//! | `messages` | CLC messages of both, and the check of who sent them |
+//! | `messages` | CLC messages of both, and the check of their sender |
 //! | `workers` | announcements to several processes that share a listener |
 //! | `delays` | which thread polls for a handshake, and when the driver takes over |
 

@@ -14,11 +14,12 @@ use super::{Locked, Shard, State, Via};
 use crate::lane::Lent;
 use crate::socket::Socket;
 
-/// What threads that use data paths that are lent, and who has the endpoint's lock, know of each
-/// other. Each word is written seldom, so that all processors have it.
+/// What threads that use lent data paths, and the one with the endpoint's lock, know of each other.
+/// Each word is written seldom, so that all processors have it.
 #[derive(Default)]
 pub(super) struct Lanes {
-    looks: AtomicBool,
+    /// Threads poll the heads of their connections alone.
+    heads_polled: AtomicBool,
     /// One was used since this was last asked: the device stays awake.
     used: AtomicBool,
 }
@@ -36,10 +37,10 @@ impl Lanes {
         self.used.load(Ordering::Relaxed) && self.used.swap(false, Ordering::Relaxed)
     }
 
-    /// Sets whether threads look at their connections alone.
-    pub(super) fn set_heads_polled(&self, looks: bool) {
-        if self.looks.load(Ordering::Relaxed) != looks {
-            self.looks.store(looks, Ordering::Relaxed);
+    /// Sets whether threads poll the heads of their connections alone.
+    pub(super) fn set_heads_polled(&self, polled: bool) {
+        if self.heads_polled.load(Ordering::Relaxed) != polled {
+            self.heads_polled.store(polled, Ordering::Relaxed);
         }
     }
 }
@@ -75,11 +76,11 @@ impl Shard {
         self.lanes.use_one();
     }
 
-    /// Whether a thread may look at its connection alone: nothing that the device would be polled
+    /// Whether a thread may poll its connection alone: nothing that the device would be polled
     /// for waits.
     #[inline(always)]
-    pub(crate) fn looks_at_lanes(&self) -> bool {
-        self.lanes.looks.load(Ordering::Relaxed)
+    pub(crate) fn polls_lanes(&self) -> bool {
+        self.lanes.heads_polled.load(Ordering::Relaxed)
     }
 }
 

@@ -150,7 +150,8 @@ impl Shard {
 /// The versions of SMC-R that a stack offers.
 fn offered_smcr(rnics: Option<&Rnics>, tcp_option: UseOption) -> Offers {
     match rnics {
-        // A stack that sends the TCP option without a device tells its peers so by a Decline.
+        // A stack that sends the TCP option without a device reports that to its peers by a
+        // Decline.
         None if tcp_option == UseOption::Always => Offers::SMCR,
         None => Offers::empty(),
         Some(rnics) if rnics.in_version_1 => Offers::SMCR_V1,

@@ -10,7 +10,7 @@ use smc_proto::time::Instant;
 
 use super::{Shard, State};
 
-/// How late a deadline may be that is only a time to look again: the timer is not set for each of
+/// How late a deadline may be that is only a time to check again: the timer is not set for each of
 /// many connections.
 const SLACK: Duration = Duration::from_millis(1);
 
@@ -41,7 +41,7 @@ impl State {
         }
     }
 
-    /// Sees to it that the driver, which has just looked, wakes for the next time to look: not
+    /// Sees to it that the driver, which has just checked, wakes for the next check: not
     /// before others are due as well, if that is soon.
     pub(super) fn schedule_next_check(&mut self, shard: &Shard, time: Instant, now: Instant) {
         self.wake_about(shard, time.max(now.after(SLACK)), now);

@@ -1,5 +1,5 @@
 //! What carries bytes to peers, behind one shape: commands are carried out, completions
-//! and news taken in, bytes copied to and from buffers, and paths offered.
+//! and path changes read, bytes copied to and from buffers, and paths offered.
 //!
 //! ```text
 //!   Endpoint ──► execute_commands ───► the devices
@@ -8,7 +8,7 @@
 //!   Proposed ──► client, server: the paths of a connection
 //! ```
 //!
-//! Shared memory is always there and stands first: what is done for it costs nothing more
+//! Shared memory is always there and comes first: what is done for it costs nothing more
 //! because there may be RNICs.
 
 mod verbs;

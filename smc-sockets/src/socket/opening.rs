@@ -28,7 +28,7 @@ impl Socket {
                     Err(Errno::AGAIN) => return (opening, Ok(false)),
                     Err(error) => return (Opening::Over, Err(error.into())),
                 };
-                match (opening.look(come), ended) {
+                match (opening.classify(come), ended) {
                     (Step::Over, _) => break,
                     (Step::Drop(len), _) => {
                         self.set_low_water(1);

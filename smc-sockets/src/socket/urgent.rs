@@ -1,4 +1,4 @@
-//! The urgent octet of a connection, and the mark where it stood.
+//! The urgent octet of a connection, and the mark where it was.
 //!
 //! The engine gives the octet out as soon as it has come, and steps over it: only then
 //! does the peer go on behind it. So it is kept here, with the number of bytes that are
@@ -21,7 +21,7 @@ pub(crate) struct Urgent {
     mark: Option<Mark>,
 }
 
-/// Where the last urgent octet stood, until what is behind it is read.
+/// Where the last urgent octet was, until what is behind it is read.
 #[derive(Clone, Copy)]
 struct Mark {
     /// Bytes to be read before it.

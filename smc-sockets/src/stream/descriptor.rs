@@ -28,7 +28,7 @@ impl SmcStream {
         };
         let (mut state, now) = (shard.lock_for(socket), shard.now());
         if let Some(conn) = socket.conn() {
-            // Whoever polls it does not look at the device.
+            // A program that polls the descriptor does not poll the device.
             state.set_urgent(conn, true);
         }
         state.drain_and_park(shard, now);
@@ -51,7 +51,7 @@ impl SmcStream {
     ///
     /// # Errors
     /// The stream itself: SMC carries it, or another process has it, too, or the peer's
-    /// word that it declines may still stand before its bytes.
+    /// word that it declines may still be before its bytes.
     pub fn try_into_tcp(self) -> Result<TcpStream, Self> {
         let opens = self.socket().is_watching() || !self.socket().opening.is_over();
         if self.carrier().is_smc() || opens {

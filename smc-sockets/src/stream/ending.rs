@@ -8,7 +8,7 @@ use super::{Held, SmcStream};
 use crate::process;
 use crate::shard::Shard;
 
-/// Pauses between two looks whether the peer has taken everything: the shortest, and the
+/// Pauses between two checks whether the peer has taken everything: the shortest, and the
 /// longest.
 const PAUSE: (Duration, Duration) = (Duration::from_micros(100), Duration::from_millis(10));
 
@@ -22,7 +22,7 @@ impl SmcStream {
     /// The operating system's.
     pub fn set_linger(&self, linger: Option<Duration>) -> io::Result<()> {
         match self.smc()? {
-            // TCP itself must not linger: it is closed by whoever has it last.
+            // TCP itself must not linger: the last owner of the socket closes it.
             Some(_) => self.socket().status().linger = linger.map(whole_seconds),
             None => rustix::net::sockopt::set_socket_linger(&self.socket().tcp, linger)?,
         }
@@ -91,7 +91,7 @@ impl Drop for Held {
             return shard.lock_for(&self.socket).abort(shard, &self.socket);
         }
         shard.lock_for(&self.socket).close(shard, &self.socket);
-        // Who never waits does not wait here either.
+        // A caller that never waits does not wait here either.
         if let Some(time) = linger.filter(|_| !self.socket.is_nonblocking()) {
             self.linger(shard, time);
         }

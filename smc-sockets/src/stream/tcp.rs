@@ -32,7 +32,7 @@ impl SmcStream {
         (&*self.socket().tcp).read_vectored(into)
     }
 
-    /// A Decline that crossed ours may stand before the application's bytes, of which it
+    /// A Decline that crossed ours may be before the application's bytes, of which it
     /// wants so many: the engine knows it when it sees it.
     pub(super) fn pass_decline(&self, wanted: usize) -> io::Result<()> {
         self.pass_decline_by(wanted, self.socket().is_nonblocking())

@@ -43,7 +43,7 @@ impl SmcStream {
         }
         let attempt = |state: &mut State, now| {
             if !socket.backs_off() {
-                state.hear_at_once(shard, socket, now);
+                state.poll_at_once(shard, socket, now);
             }
             let available = state.readable_len(socket).unwrap_or(room);
             let len = available.max(LEAST).min(room);
@@ -112,7 +112,7 @@ impl SmcStream {
         let attempt = |state: &mut State, now| {
             if lends && state.can_lend(socket) {
                 if !socket.backs_off() {
-                    state.hear_at_once(shard, socket, now);
+                    state.poll_at_once(shard, socket, now);
                 }
                 return state.is_readable(socket, now).then_some(Ok(None));
             }

@@ -1,4 +1,4 @@
-//! Urgent bytes, as TCP has them: one at a time, ahead of the others for who asks.
+//! Urgent bytes, as TCP has them: one at a time, ahead of the others for a caller that asks.
 
 use std::io;
 use std::sync::Arc;
@@ -68,7 +68,7 @@ impl SmcStream {
         octet.ok_or_else(|| io::ErrorKind::InvalidInput.into())
     }
 
-    /// Whether the next octet to be read is the one behind which the urgent mark stands
+    /// Whether the next octet to be read is the one behind which the urgent mark is
     /// (`sockatmark`): a read stops there once, whatever else has come.
     ///
     /// # Errors

@@ -73,7 +73,7 @@ const MAP: u8 = 1;
 #[derive(Debug, Default)]
 pub(super) struct Assembler {
     code: Vec<Line>,
-    /// Where each label stands, once it is placed.
+    /// Position of each label, once it is placed.
     labels: Vec<Option<usize>>,
 }
 
@@ -93,11 +93,11 @@ impl Assembler {
         Label(self.labels.len() - 1)
     }
 
-    /// The label stands before the next instruction.
+    /// The label is before the next instruction.
     pub(super) fn place(&mut self, label: Label) {
         let here = self.code.len();
         if let Some(place) = self.labels.get_mut(label.0) {
-            debug_assert!(place.is_none(), "a label stands in one place");
+            debug_assert!(place.is_none(), "a label is in one place");
             *place = Some(here);
         }
     }

@@ -1,4 +1,4 @@
-//! Where this process stands in the hierarchy of cgroups of version 2.
+//! Where this process is in the hierarchy of cgroups of version 2.
 
 use std::fs::{self, File};
 use std::io;

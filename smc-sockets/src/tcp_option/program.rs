@@ -40,7 +40,7 @@ const RESERVE_OPTION: i32 = 144;
 /// To be called for the options of segments, and of unknown options.
 const CALL_FOR_OPTIONS: i32 = 0x40;
 const CALL_FOR_UNKNOWN: i32 = 0x20;
-/// Look in the SYN that was saved.
+/// Read the SYN that was saved.
 const OF_THE_SYN: i32 = 1;
 /// The SYN-ACK is one with a cookie: the listener keeps nothing of the SYN.
 const COOKIE: i32 = 2;
@@ -86,8 +86,8 @@ pub(super) fn assemble(map: BorrowedFd<'_>) -> Vec<Instruction> {
     code.finish()
 }
 
-/// At `connect` and `listen`: whoever asked is called for the options. Listeners save
-/// SYNs, for their options are looked for later.
+/// At `connect` and `listen`: the program is called for the options of sockets that
+/// asked. Listeners save SYNs, as their options are read later.
 fn begin(code: &mut Assembler, map: i32, out: Label) {
     let flags = code.label();
     marks(code, map, out);
@@ -141,14 +141,14 @@ fn write_option(code: &mut Assembler, out: Label) {
 /// Notes whether the peer's SYN or SYN-ACK had the option. Later segments are none of
 /// our business: the program is not called for them any more.
 fn note_the_peers(code: &mut Assembler, map: i32, out: Label) {
-    let (look, quiet) = (code.label(), code.label());
+    let (load, quiet) = (code.label(), code.label());
     marks(code, map, out);
     code.copy(R8, R0);
     load_option(code);
     code.compute(Operation::Move, R4, 0);
-    code.jump_if(R7, Condition::NotEqual, PASSIVE_ESTABLISHED, look);
+    code.jump_if(R7, Condition::NotEqual, PASSIVE_ESTABLISHED, load);
     code.compute(Operation::Move, R4, OF_THE_SYN);
-    code.place(look);
+    code.place(load);
     code.call(LOAD_OPTION);
     code.jump_if(R0, Condition::NotEqual, OPTION_LENGTH, quiet);
     code.load(Width::Word, R1, R8, 0);

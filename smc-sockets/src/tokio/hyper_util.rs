@@ -63,7 +63,7 @@ impl tower_service::Service<Uri> for SmcConnector {
                 None | Some("http") => 80,
                 Some(_) => return Err(invalid("the scheme is not http")),
             };
-            // An IPv6 address stands in brackets.
+            // An IPv6 address is in brackets.
             let host = host.trim_start_matches('[').trim_end_matches(']');
             let port = to.port_u16().unwrap_or(default);
             let stack = match stack {

@@ -66,8 +66,8 @@ impl SmcListener {
         Ok(self.inner.into_inner())
     }
 
-    /// The next connection, and the client's address. Whoever gives this up takes no
-    /// connection from who asks next.
+    /// The next connection, and the client's address. A caller that drops the future
+    /// takes no connection from the next one.
     ///
     /// # Errors
     /// Errors of [`crate::SmcListener::accept`], and those of [`SmcStream::from_std`].

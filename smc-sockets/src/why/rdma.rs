@@ -137,7 +137,7 @@ fn gids(to: SocketAddr, devices: &[Listed], paths: &[LocalPath]) -> Condition {
     );
     match path.route {
         Route::None => Condition::here(GIDS, State::Fails, format!("{found}: no way to the peer"))
-            .with("Look at the routes between the addresses of the RNICs."),
+            .with("Check the routes between the addresses of the RNICs."),
         _ => Condition::here(GIDS, State::Holds, found),
     }
 }

@@ -62,11 +62,11 @@ fn way(to: SocketAddr) -> Condition {
         (Ok(local), Ok(Some(hop))) => (local, hop),
         (Err(error), _) | (_, Err(error)) => {
             return Condition::here(NAME, State::Fails, format!("there is no way: {error}"))
-                .with("Look at `ip route get`.");
+                .with("Check `ip route get`.");
         }
         (Ok(_), Ok(None)) => {
             return Condition::here(NAME, State::Fails, "there is no way")
-                .with("Look at `ip route get`.");
+                .with("Check `ip route get`.");
         }
     };
     let network = Network::read().unwrap_or_default();
@@ -114,7 +114,7 @@ fn shared_memory(shard: &Shard, to: SocketAddr) -> (Condition, bool) {
             format!("the kernel does not list listeners: {error}"),
         )
         .with("See whether sock_diag for TCP is in this kernel (CONFIG_INET_DIAG)."),
-        (Ok(SharedMemory::NobodyListens), Ok(())) => {
+        (Ok(SharedMemory::NoListener), Ok(())) => {
             let found = "no process listens there, in this network namespace";
             let condition = Condition::peer(NAME, State::Fails, found);
             return (condition.with("Start the server."), true);

@@ -19,7 +19,7 @@ pub(crate) fn decline() -> Vec<u8> {
     bytes
 }
 
-/// A Proposal, as far as who declines ahead of it looks at it.
+/// A Proposal, as far as a side that declines ahead of it reads it.
 pub(crate) fn proposal() -> Vec<u8> {
     const LEN: u16 = 52;
     let mut bytes = decline();

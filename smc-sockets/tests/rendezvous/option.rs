@@ -175,7 +175,7 @@ fn handshakes_end_without_a_call_of_their_program() {
 
 /// A client that saw the option begins with a Proposal, which is not for the application.
 #[test]
-fn a_client_whose_server_permits_nobody_is_declined() {
+fn a_client_whose_server_permits_no_peer_is_declined() {
     with_option(|_| {
         let fabric = Fabric::default();
         let (client, server) = (stack(&fabric, 1, ""), stack(&fabric, 2, "permit = []"));
@@ -503,7 +503,7 @@ fn a_malformed_answer_is_an_error_and_no_reason_to_connect_again() {
 fn who_connects_without_waiting_is_led_to_the_second_connection() {
     with_option(|_| {
         let option = TcpOption::attach().unwrap();
-        let (address, _tells) = echoing(&option, drop);
+        let (address, _reports) = echoing(&option, drop);
         let client = stack(&Fabric::default(), 1, "");
         let connecting = SmcStream::begin_connect(&client, address).unwrap();
         assert_eq!(cause(&finished(&connecting)), Cause::Shunned);

@@ -65,9 +65,9 @@ fn what_is_set_can_be_asked<E: End>() {
 fn a_read_that_waits_too_long_ends<E: End>() {
     let (client, server) = E::pair();
     client.set_read_timeout(Some(SHORT)).unwrap();
-    for look in [true, false] {
+    for peeks in [true, false] {
         let begin = Instant::now();
-        let outcome = match look {
+        let outcome = match peeks {
             true => client.peek(&mut [0; 8]),
             false => client.get(&mut [0; 8]),
         };
@@ -287,7 +287,7 @@ fn a_listener_that_accepts_nothing_is_not_waited_for() {
             (_, Ok(stream)) => std::mem::forget(stream),
         }
     }
-    panic!("a listener without room took everybody in");
+    panic!("a listener without room took every client in");
 }
 
 #[test]

@@ -232,7 +232,7 @@ fn clones_of_a_listener_share_its_connections() {
     assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
 }
 
-/// What has come, and was neither looked for nor rang, is unread all the same.
+/// What has come counts as unread even if it was neither polled for nor rang.
 //= SHM-075 test
 #[test]
 fn a_stream_that_is_dropped_with_unread_bytes_is_a_reset_although_none_rang() {

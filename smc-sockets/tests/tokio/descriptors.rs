@@ -93,7 +93,7 @@ fn fill() {
     };
     assert_eq!(from, client.local_addr().unwrap());
     files.pop();
-    // The listener may have looked for another connection meanwhile, which takes a descriptor
+    // The listener may have polled for another connection meanwhile, which takes a descriptor
     // before the kernel knows that there is none.
     assert!(kept() < 2, "the events made room");
     println!("\naccepted {}", server.carrier().is_smc());

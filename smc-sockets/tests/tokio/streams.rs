@@ -644,7 +644,7 @@ async fn all_tasks_that_wait_for_a_stream_are_woken() {
     }
 }
 
-/// A task looks whether it can read, another reads a part: the first is woken by what is left.
+/// A task polls for readability, another reads a part: the first is woken by what is left.
 #[tokio::test]
 async fn what_one_task_leaves_wakes_another() {
     for _ in 0..200 {

@@ -44,7 +44,7 @@ struct Shared<R: Rnic> {
     board: Mutex<Board<R>>,
     work: Condvar,
     /// Signals that an errand is done.
-    bell: OwnedFd,
+    eventfd: OwnedFd,
 }
 
 struct Board<R: Rnic> {
@@ -63,7 +63,7 @@ impl<R: Rnic> Shared<R> {
 
     fn finish(&self, done: Done<R>) {
         self.board().done.push_back(done);
-        let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+        let _ = rustix::io::write(&self.eventfd, &1u64.to_ne_bytes());
     }
 
     fn run(&self) {
@@ -85,7 +85,7 @@ impl<R: Rnic> Shared<R> {
 
 impl<R: Rnic> Errands<R> {
     pub(super) fn new() -> io::Result<Self> {
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let eventfd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let board = Board {
             waiting: VecDeque::new(),
             done: VecDeque::new(),
@@ -96,7 +96,7 @@ impl<R: Rnic> Errands<R> {
         let shared = Shared {
             board: Mutex::new(board),
             work: Condvar::new(),
-            bell,
+            eventfd,
         };
         Ok(Self {
             shared: Arc::new(shared),
@@ -129,7 +129,7 @@ impl<R: Rnic> Errands<R> {
     pub(super) fn take(&self) -> VecDeque<Done<R>> {
         let mut count = [0; 8];
         // Nothing was written if it would have to wait.
-        if rustix::io::read(&self.shared.bell, &mut count).is_err() {
+        if rustix::io::read(&self.shared.eventfd, &mut count).is_err() {
             return VecDeque::new();
         }
         std::mem::take(&mut self.shared.board().done)
@@ -138,7 +138,7 @@ impl<R: Rnic> Errands<R> {
 
 impl<R: Rnic> AsFd for Errands<R> {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.shared.bell.as_fd()
+        self.shared.eventfd.as_fd()
     }
 }
 

@@ -15,7 +15,7 @@ use crate::rnic::{DeviceEvent, Rnic, Status, WorkCompletion};
 /// A change of a port or a device, for
 /// [`handle_path`](smc_proto::endpoint::Endpoint::handle_path).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum PathNews {
+pub enum PathChange {
     /// Something is gone: the event is to be passed to the engine unchanged.
     Lost(PathEvent),
     /// A port has its carrier, or other GIDs: it is to be listed anew. The engine is notified
@@ -29,7 +29,7 @@ pub enum PathNews {
     },
 }
 
-impl PathNews {
+impl PathChange {
     /// Returns the events for the engine. `list` gives the paths that a port makes, as
     /// [`Surroundings::port`](crate::paths::Surroundings::port) does.
     pub fn events(
@@ -51,9 +51,9 @@ impl PathNews {
 }
 
 impl<R: Rnic> Binding<R> {
-    /// The next news of ports and devices, of which [`Self::poll`] learns.
-    pub fn poll_path(&mut self) -> Option<PathNews> {
-        self.news.pop_front()
+    /// Takes the next change of a port or a device that [`Self::poll`] found.
+    pub fn poll_path(&mut self) -> Option<PathChange> {
+        self.path_changes.pop_front()
     }
 
     /// Handles a completion, or takes some from a queue.
@@ -214,13 +214,13 @@ impl<R: Rnic> Binding<R> {
         match event {
             DeviceEvent::PortDown { port } => {
                 let lost = PathEvent::PortDown { device, port };
-                self.news.push_back(PathNews::Lost(lost));
+                self.path_changes.push_back(PathChange::Lost(lost));
             }
             DeviceEvent::PortUp { port } | DeviceEvent::PortChanged { port } => {
-                let changed = PathNews::Changed { device, port };
+                let changed = PathChange::Changed { device, port };
                 // Each address of an interface is reported by itself.
-                if self.news.back() != Some(&changed) {
-                    self.news.push_back(changed);
+                if self.path_changes.back() != Some(&changed) {
+                    self.path_changes.push_back(changed);
                 }
             }
             DeviceEvent::QueuePairBroken { token } => {
@@ -246,7 +246,7 @@ impl<R: Rnic> Binding<R> {
                     self.break_link(id, LinkFailure::DeviceRemoved, true);
                 }
                 let lost = PathEvent::DeviceRemoved { device };
-                self.news.push_back(PathNews::Lost(lost));
+                self.path_changes.push_back(PathChange::Lost(lost));
             }
         }
     }

@@ -17,7 +17,7 @@ use smc_proto::time::{Duration, Instant};
 use smc_proto::wire::clc::{MAX_LENGTH, Subnets};
 use smc_proto::wire::types::{DiagnosisCode, Eid, Gid, Mac, Mtu, PeerId, Psn, Qpn};
 
-use super::{Binding, PathNews};
+use super::{Binding, PathChange};
 use crate::rnic::DeviceEvent;
 use crate::soft::{Fabric, SoftRnic};
 
@@ -108,7 +108,7 @@ impl Side {
             } else if self.binding.carry_out(&mut self.engine, now) {
             } else if let Some(completion) = self.binding.poll() {
                 self.engine.handle_rdma(now, completion);
-            } else if let Some(PathNews::Lost(event)) = self.binding.poll_path() {
+            } else if let Some(PathChange::Lost(event)) = self.binding.poll_path() {
                 self.engine.handle_path(now, event);
             } else if let Some(event) = self.engine.poll_event() {
                 self.events.push(event);
@@ -341,14 +341,14 @@ fn a_queue_pair_that_is_slow_to_go_delays_no_other() {
 #[test]
 fn a_port_that_changed_has_its_paths_or_is_down() {
     let (device, port) = (DeviceId(0), 1);
-    let changed = PathNews::Changed { device, port };
+    let changed = PathChange::Changed { device, port };
     let events = |paths| changed.events(|_, _| paths).collect::<Vec<_>>();
     assert_eq!(events(Vec::new()), [PathEvent::PortDown { device, port }]);
     let paths = Pair::connected(&PLAIN).sides[0].paths();
     let up = paths.iter().copied().map(PathEvent::PortUp);
     assert_eq!(events(paths.clone()), up.collect::<Vec<_>>());
     let removed = PathEvent::DeviceRemoved { device };
-    let lost = PathNews::Lost(removed).events(|_, _| unreachable!("no port changed"));
+    let lost = PathChange::Lost(removed).events(|_, _| unreachable!("no port changed"));
     assert_eq!(lost.collect::<Vec<_>>(), [removed]);
 }
 
@@ -360,7 +360,7 @@ fn a_port_without_carrier_is_reported_and_a_device_that_goes_ends_its_links() {
     pair.fabric.report(0, DeviceEvent::PortChanged { port: 1 });
     assert!(client.binding.poll().is_none());
     let device = DeviceId(0);
-    let changed = PathNews::Changed { device, port: 1 };
+    let changed = PathChange::Changed { device, port: 1 };
     assert_eq!(client.binding.poll_path(), Some(changed));
     assert_eq!(client.binding.poll_path(), None);
 
@@ -372,8 +372,8 @@ fn a_port_without_carrier_is_reported_and_a_device_that_goes_ends_its_links() {
         "{failed:?}"
     );
     let removed = PathEvent::DeviceRemoved { device };
-    let news = client.binding.poll_path();
-    assert_eq!(news, Some(PathNews::Lost(removed)));
+    let change = client.binding.poll_path();
+    assert_eq!(change, Some(PathChange::Lost(removed)));
     client.engine.handle_path(pair.now, removed);
     pair.run_until_idle();
     assert_eq!(pair.sides[0].closed(), Some(CloseReason::LinksLost));

@@ -24,7 +24,7 @@ pub struct SoftRnic {
     pub(super) fabric: Fabric,
     pub(super) place: usize,
     pub(super) inline: u32,
-    pub(super) bells: [OwnedFd; 2],
+    pub(super) eventfds: [OwnedFd; 2],
 }
 
 /// A queue pair in software.
@@ -215,22 +215,22 @@ impl Rnic for SoftRnic {
     }
 
     fn next_ready(&self) -> Option<u32> {
-        let _ = rustix::io::read(&self.bells[0], &mut [0; 8]);
+        let _ = rustix::io::read(&self.eventfds[0], &mut [0; 8]);
         let mut world = self.fabric.world();
         world.rnics.get_mut(self.place)?.ready.pop_front()
     }
 
     fn next_event(&self) -> Option<DeviceEvent> {
-        let _ = rustix::io::read(&self.bells[1], &mut [0; 8]);
+        let _ = rustix::io::read(&self.eventfds[1], &mut [0; 8]);
         let mut world = self.fabric.world();
         world.rnics.get_mut(self.place)?.events.pop_front()
     }
 
     fn completions_fd(&self) -> BorrowedFd<'_> {
-        self.bells[0].as_fd()
+        self.eventfds[0].as_fd()
     }
 
     fn events_fd(&self) -> BorrowedFd<'_> {
-        self.bells[1].as_fd()
+        self.eventfds[1].as_fd()
     }
 }

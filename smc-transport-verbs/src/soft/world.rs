@@ -7,7 +7,7 @@ use std::sync::Arc;
 use smc_proto::command::Segment;
 use smc_proto::completion::LinkFailure;
 
-use super::ring;
+use super::signal;
 use crate::memory::Memory;
 use crate::ports::Port;
 use crate::rnic::{Access, DeviceEvent, Status, Work, WorkCompletion};
@@ -91,7 +91,7 @@ impl World {
         });
         if let Some(rings) = self.rnics.get_mut(pair.rnic) {
             rings.ready.push_back(pair.token);
-            ring(&rings.completions);
+            signal(&rings.completions);
         }
     }
 

@@ -65,7 +65,7 @@ fn works(mut near: SmcStream, mut far: SmcStream) {
     assert_eq!(&bytes, b"and b");
 }
 
-/// Whoever connects and accepts in one thread is accepted by the driver, which is asked for it.
+/// The connection of a thread that connects and accepts is accepted by the driver on request.
 //= SHM-066 test
 //= SHM-068 test
 #[test]
@@ -311,7 +311,7 @@ fn a_connection_that_nothing_accepts_goes_on_as_tcp_before_the_engine_ends_it() 
 
 /// Many connections that begin at about one time set the driver's timer once.
 #[test]
-fn the_timer_is_not_set_for_each_of_many_times_to_look() {
+fn the_timer_is_not_set_for_each_of_many_checks() {
     let (_listener, _address, client) = paired_before();
     let shard = client.shard();
     let mut state = shard.lock();

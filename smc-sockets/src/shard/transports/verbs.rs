@@ -12,7 +12,7 @@ use smc_proto::path::{LocalPath, PathEvent};
 use smc_proto::time::Instant;
 use smc_proto::wire::clc::Subnets;
 use smc_proto::wire::types::Mac;
-use smc_transport_verbs::binding::{Binding, PathNews};
+use smc_transport_verbs::binding::{Binding, PathChange};
 use smc_transport_verbs::network::Network;
 use smc_transport_verbs::paths::{KernelRoutes, Surroundings};
 use smc_transport_verbs::rnic::{Rnic, RnicError};
@@ -90,22 +90,22 @@ impl<R: Rnic> Rnics<R> {
     }
 
     /// Events that report a change to the engine.
-    fn events(&mut self, news: PathNews) -> Vec<PathEvent> {
+    fn events(&mut self, change: PathChange) -> Vec<PathEvent> {
         let Self {
             binding,
             surroundings,
         } = self;
-        if let PathNews::Changed { device, .. } = news
+        if let PathChange::Changed { device, .. } = change
             && let Some(rnic) = binding.rnic(device)
         {
-            // Who cannot be asked has no ports; and GIDs change because addresses do.
+            // An RNIC whose ports cannot be read has none; and GIDs change because addresses do.
             surroundings.set_ports(device, rnic.ports().unwrap_or_default());
             if let Ok(network) = Network::read() {
                 surroundings.set_network(network);
             }
         }
         let list = |device, port| surroundings.port(device, port);
-        news.events(list).collect()
+        change.events(list).collect()
     }
 }
 
@@ -135,8 +135,8 @@ impl<R: Rnic> Verbs for Rnics<R> {
             engine.handle_rdma(now, completion);
             any = true;
         }
-        while let Some(news) = self.binding.poll_path() {
-            for event in self.events(news) {
+        while let Some(change) = self.binding.poll_path() {
+            for event in self.events(change) {
                 engine.handle_path(now, event);
             }
             any = true;

@@ -139,7 +139,7 @@ fn a_worker_that_has_not_accepted_the_connection_cannot_answer_for_it() {
     assert_eq!(server.answers(), 100);
 }
 
-/// The answer comes when all workers have been looked at, and before the messages of the first one
+/// The answer comes when all workers have been checked, and before the messages of the first one
 /// are: taken for one of those, it would leave the announcements to the others behind, and with
 /// them slots that no worker ends.
 //= SHM-080 test
