@@ -360,7 +360,7 @@ pub trait IsmDevice {
     /// Reads the CDC message at the head of a DMB of this device, as
     /// [`IsmReport::Signalled`] has it, for a thread that waits for this DMB alone. Returns
     /// whether the message may be another than the last that was polled or reported, and no
-    /// report stands before it. A report of it may still come. A device that can only be
+    /// report is before it. A report of it may still come. A device that can only be
     /// observed by reports always returns false.
     #[inline]
     fn poll_head(&self, dmb: Dmb, into: &mut Cdc) -> bool {

@@ -384,12 +384,12 @@ impl Listener {
     #[inline]
     pub(crate) fn next(
         &mut self,
-        bells: &Doorbells,
+        doorbells: &Doorbells,
         pages: &impl Pages,
         slots: u32,
     ) -> Option<Ring> {
         let found = self.found.pop_front();
-        found.or_else(|| self.poll_tops(bells, pages, slots))
+        found.or_else(|| self.poll_tops(doorbells, pages, slots))
     }
 
     /// Whether the last ring read was not the only one below its top by then.
@@ -400,7 +400,7 @@ impl Listener {
 
     /// Reads the tops round-robin up to the first that has changed.
     #[inline]
-    fn poll_tops(&mut self, bells: &Doorbells, pages: &impl Pages, slots: u32) -> Option<Ring> {
+    fn poll_tops(&mut self, doorbells: &Doorbells, pages: &impl Pages, slots: u32) -> Option<Ring> {
         let tops = (slots as usize).div_ceil(GROUP).min(NEAR + 1);
         for _ in 0..tops {
             // The one after the last that had changed: no top keeps rings of others waiting.
@@ -410,11 +410,11 @@ impl Listener {
                 0
             };
             self.next_top = at + 1;
-            match self.compare(bells, at, slots) {
+            match self.compare(doorbells, at, slots) {
                 TopChange::None => {}
                 TopChange::One(ring) => return Some(ring),
                 TopChange::Several => {
-                    self.search(bells, pages, at, slots);
+                    self.search(doorbells, pages, at, slots);
                     if let Some(ring) = self.found.pop_front() {
                         return Some(ring);
                     }
@@ -426,8 +426,8 @@ impl Listener {
 
     /// Compares a top with what was last read of it.
     #[inline]
-    fn compare(&mut self, bells: &Doorbells, at: usize, slots: u32) -> TopChange {
-        let (Some(top), Some(before)) = (bells.tops.0.get(at), self.tops.get_mut(at)) else {
+    fn compare(&mut self, doorbells: &Doorbells, at: usize, slots: u32) -> TopChange {
+        let (Some(top), Some(before)) = (doorbells.tops.0.get(at), self.tops.get_mut(at)) else {
             return TopChange::None;
         };
         // The acquire pairs with the ringer's release: whatever it moved before is
@@ -471,9 +471,9 @@ impl Listener {
     /// Whether something rang below the last top, at last in a further page from number `pages`
     /// on, below `slots`.
     #[inline]
-    pub(crate) fn lacks_page(&self, bells: &Doorbells, pages: usize, slots: u32) -> bool {
+    pub(crate) fn lacks_page(&self, doorbells: &Doorbells, pages: usize, slots: u32) -> bool {
         let [.., before] = self.tops;
-        let [.., top] = &bells.tops.0;
+        let [.., top] = &doorbells.tops.0;
         let now = top.load(Ordering::Acquire);
         let slot = Ring::named(now).slot;
         now != before && slot < slots && pages < pages_for(slot + 1)
@@ -485,9 +485,9 @@ impl Listener {
     /// Such a ring is in no leaf. It is in its group's word, which was written before the page was
     /// sent.
     //= SHM-071
-    pub(crate) fn add_rung_page(&mut self, bells: &Doorbells, page: usize, slots: u32) {
+    pub(crate) fn add_rung_page(&mut self, doorbells: &Doorbells, page: usize, slots: u32) {
         self.make_room(slots);
-        let groups = bells.groups.0.iter().zip(&mut self.groups).enumerate();
+        let groups = doorbells.groups.0.iter().zip(&mut self.groups).enumerate();
         let mut changed = [None; OF_A_PAGE];
         for ((at, (group, before)), changed) in groups.skip(page * OF_A_PAGE).zip(&mut changed) {
             let now = group.load(Ordering::Acquire);
@@ -501,11 +501,11 @@ impl Listener {
 
     /// Finds what rang below a top.
     #[cold]
-    fn search(&mut self, bells: &Doorbells, pages: &impl Pages, top: usize, slots: u32) {
-        if let Some(leaves) = bells.leaves.0.chunks(GROUP).nth(top) {
+    fn search(&mut self, doorbells: &Doorbells, pages: &impl Pages, top: usize, slots: u32) {
+        if let Some(leaves) = doorbells.leaves.0.chunks(GROUP).nth(top) {
             return self.compare_leaves(top, leaves);
         }
-        for (at, group) in bells.groups.0.iter().enumerate() {
+        for (at, group) in doorbells.groups.0.iter().enumerate() {
             let Some(before) = self.groups.get_mut(at) else {
                 return;
             };

@@ -45,7 +45,7 @@ pub(crate) const UNKNOWN: u64 = PRODUCER_FLAGS;
 const READS: u32 = 4;
 
 /// A mapping of shared memory, readable, and writable unless it was made from a
-/// peer's bells.
+/// peer's doorbells.
 #[derive(Debug)]
 pub(crate) struct SharedRegion {
     map: MmapRaw,
@@ -208,7 +208,7 @@ impl SharedRegion {
         let end = check_cdc_bounds(offset, self.len())?;
         // SAFETY: within the mapping, which lives as long as `self`, and aligned to 8,
         // as the mapping is to a page and the offset to 8. Atomics may be changed by
-        // anybody. Bytes of a CDC message are otherwise only copied by raw pointer.
+        // any process. Bytes of a CDC message are otherwise only copied by raw pointer.
         Ok(unsafe { &*self.address().add(end - CDC_LEN).cast() })
     }
 
@@ -236,10 +236,10 @@ impl SharedRegion {
 /// Takes those producer flags back that this side wrote `last` and that `next` has no more.
 #[inline]
 fn take_back(flags: &AtomicU64, last: u64, next: u64) {
-    let ended = |stands: u64| stands & PRODUCER_FLAGS & !next;
+    let ended = |current: u64| current & PRODUCER_FLAGS & !next;
     if ended(last) != 0 {
-        let stands = flags.load(Ordering::Relaxed);
-        flags.store(stands & !ended(stands), Ordering::Release);
+        let current = flags.load(Ordering::Relaxed);
+        flags.store(current & !ended(current), Ordering::Release);
     }
 }
 

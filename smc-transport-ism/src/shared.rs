@@ -5,8 +5,8 @@
 //!  process A                                        process B
 //!  Device ──── channel: Unix socket, descriptors ──── Device
 //!    │            wakes only threads that wait          │
-//!    ├─ doorbells A ─────────── read only ────────────────► │
-//!    │ ◄─────────────────── read only ───────── bells B ┤
+//!    ├─ doorbells A ───────── read only ──────────────► │
+//!    │ ◄────────────────── read only ────── doorbells B ┤
 //!    │                                                  │
 //!    └─ move: one copy ──►  DMB of B for A  ◄── read ───┘
 //!              (sealed memfd, its descriptor sent to A alone)

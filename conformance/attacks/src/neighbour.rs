@@ -23,7 +23,7 @@ const MAGIC: u64 = 0x534d_4403;
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes of a page of doorbells: 128 for each of the two numbers of the sleeper, 128 of
 /// groups, 1,024 leaves of 8, rounded up to pages.
-const BELLS: u64 = 4 << 10;
+const DOORBELLS: u64 = 4 << 10;
 
 /// Kinds of messages.
 pub mod kind {
@@ -76,7 +76,7 @@ impl Neighbour {
         send(
             &channel,
             (kind::HELLO, [gid, 0, 0, 0, 0]),
-            Some(bells()?.as_fd()),
+            Some(doorbells()?.as_fd()),
         )?;
         expect(&channel, kind::HELLO)?;
         Ok(Self {
@@ -93,7 +93,7 @@ impl Neighbour {
     /// The operating system's, or what the victim did not do.
     pub fn greet(&mut self, gid: u64) -> io::Result<()> {
         let hello = (kind::HELLO, [gid, 0, 0, 0, 0]);
-        send(&self.channel, hello, Some(bells()?.as_fd()))?;
+        send(&self.channel, hello, Some(doorbells()?.as_fd()))?;
         let (hello, _) = expect(&self.channel, kind::HELLO)?;
         self.victim = hello.1[0];
         Ok(())
@@ -192,10 +192,10 @@ pub fn dmb(len: u64) -> io::Result<OwnedFd> {
 ///
 /// # Errors
 /// The operating system's.
-pub fn bells() -> io::Result<OwnedFd> {
+pub fn doorbells() -> io::Result<OwnedFd> {
     let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::FUTURE_WRITE | SealFlags::SEAL;
-    let fd = file(BELLS)?;
-    rustix::fs::fallocate(&fd, FallocateFlags::empty(), 0, BELLS)?;
+    let fd = file(DOORBELLS)?;
+    rustix::fs::fallocate(&fd, FallocateFlags::empty(), 0, DOORBELLS)?;
     rustix::fs::fcntl_add_seals(&fd, seals)?;
     Ok(fd)
 }

@@ -31,8 +31,8 @@ fn ring(slot: u32) -> Ring {
     Ring::new(slot, 3)
 }
 
-fn found(listener: &mut Listener, bells: &Doorbells, pages: &Made) -> Vec<u32> {
-    let mut slots: Vec<_> = core::iter::from_fn(|| listener.next(bells, pages, SLOTS))
+fn found(listener: &mut Listener, doorbells: &Doorbells, pages: &Made) -> Vec<u32> {
+    let mut slots: Vec<_> = core::iter::from_fn(|| listener.next(doorbells, pages, SLOTS))
         .inspect(|ring| assert!(ring.is_for(3)))
         .map(|ring| ring.slot)
         .collect();
@@ -43,17 +43,17 @@ fn found(listener: &mut Listener, bells: &Doorbells, pages: &Made) -> Vec<u32> {
 //= SHM-025 test
 #[test]
 fn every_slot_is_found_alone_and_in_company() {
-    let (bells, all, mut listener) = (Doorbells::new(), pages(PAGES), Listener::new());
+    let (doorbells, all, mut listener) = (Doorbells::new(), pages(PAGES), Listener::new());
     for slot in 0..SLOTS {
-        bells.ring(&all, ring(slot));
-        assert_eq!(listener.next(&bells, &all, SLOTS), Some(ring(slot)));
-        assert_eq!(listener.next(&bells, &all, SLOTS), None);
+        doorbells.ring(&all, ring(slot));
+        assert_eq!(listener.next(&doorbells, &all, SLOTS), Some(ring(slot)));
+        assert_eq!(listener.next(&doorbells, &all, SLOTS), None);
     }
     for stride in [1, 3, GROUP, 1000] {
         let rung: Vec<_> = (0..SLOTS).step_by(stride).collect();
         rung.iter()
-            .for_each(|slot| assert!(bells.ring(&all, ring(*slot))));
-        assert_eq!(found(&mut listener, &bells, &all), rung);
+            .for_each(|slot| assert!(doorbells.ring(&all, ring(*slot))));
+        assert_eq!(found(&mut listener, &doorbells, &all), rung);
     }
 }
 
@@ -64,17 +64,17 @@ fn every_slot_is_found_alone_and_in_company() {
 fn a_missing_page_loses_no_ring() {
     let slots = [300, 301, 5, 700, 800, 16_000];
     for (ringers, listeners) in [(0, 0), (1, 0), (1, 1), (PAGES, 1), (PAGES, 0)] {
-        let (bells, mut listener) = (Doorbells::new(), Listener::new());
+        let (doorbells, mut listener) = (Doorbells::new(), Listener::new());
         let at_ringer = pages(PAGES).first(ringers);
         let at_listener = at_ringer.first(listeners);
         for slot in slots {
-            bells.ring(&at_ringer, ring(slot));
-            assert_eq!(found(&mut listener, &bells, &at_listener), [slot]);
+            doorbells.ring(&at_ringer, ring(slot));
+            assert_eq!(found(&mut listener, &doorbells, &at_listener), [slot]);
         }
         slots
             .iter()
-            .for_each(|slot| _ = bells.ring(&at_ringer, ring(*slot)));
-        let found = found(&mut listener, &bells, &at_listener);
+            .for_each(|slot| _ = doorbells.ring(&at_ringer, ring(*slot)));
+        let found = found(&mut listener, &doorbells, &at_listener);
         assert!(slots.iter().all(|slot| found.contains(slot)));
         let rang = |group| slots.iter().any(|slot| slot / GROUP as u32 == group);
         assert!(found.iter().all(|slot| rang(slot / GROUP as u32)));
@@ -101,17 +101,17 @@ fn no_order_of_rings_and_pages_hides_a_ring() {
             for arrives in 3 * made..=places + 1 {
                 for reads in 0..1_u32 << places {
                     orders += 1;
-                    let (bells, mut listener) = (Doorbells::new(), Listener::new());
+                    let (doorbells, mut listener) = (Doorbells::new(), Listener::new());
                     let (page, mut unread) = (pages(1), Vec::new());
                     let mut word = 0;
                     for place in 0..=places {
                         let at_listener = page.first(usize::from(place >= arrives));
                         // With a page, the ringer sends whether it rang there before.
                         if place == arrives && made > 0 {
-                            listener.add_rung_page(&bells, 0, slots);
+                            listener.add_rung_page(&doorbells, 0, slots);
                         }
                         if place == places || reads >> place & 1 == 1 {
-                            while let Some(ring) = listener.next(&bells, &at_listener, slots) {
+                            while let Some(ring) = listener.next(&doorbells, &at_listener, slots) {
                                 unread.retain(|slot| *slot != ring.slot);
                             }
                         }
@@ -122,11 +122,11 @@ fn no_order_of_rings_and_pages_hides_a_ring() {
                         match place % 3 {
                             0 => {
                                 unread.push(*slot);
-                                word = bells.next_word(ring(*slot));
+                                word = doorbells.next_word(ring(*slot));
                                 super::ring_far_leaf(&at_ringer, *slot, word);
                             }
-                            1 => bells.ring_group(*slot, word),
-                            _ => bells.ring_top(*slot, word),
+                            1 => doorbells.ring_group(*slot, word),
+                            _ => doorbells.ring_top(*slot, word),
                         }
                     }
                     assert_eq!(
@@ -145,16 +145,16 @@ fn no_order_of_rings_and_pages_hides_a_ring() {
 fn rings_found_alone_and_in_company_are_each_found_once() {
     let all = pages(PAGES);
     for base in [0, (NEAR * GROUP) as u32] {
-        let (bells, mut listener) = (Doorbells::new(), Listener::new());
+        let (doorbells, mut listener) = (Doorbells::new(), Listener::new());
         for round in 0..1000u32 {
             let slots = (0..round % 4).map(|at| base + (round * 7 + at * 5) % 40);
             let mut wanted: Vec<_> = slots.collect();
             wanted
                 .iter()
-                .for_each(|slot| assert!(bells.ring(&all, ring(*slot))));
+                .for_each(|slot| assert!(doorbells.ring(&all, ring(*slot))));
             wanted.sort_unstable();
             wanted.dedup();
-            let found = found(&mut listener, &bells, &all);
+            let found = found(&mut listener, &doorbells, &all);
             assert_eq!(found, wanted, "round {round}");
         }
     }
@@ -162,15 +162,15 @@ fn rings_found_alone_and_in_company_are_each_found_once() {
 
 #[test]
 fn slots_beyond_those_in_use_are_not_found() {
-    let (bells, all, mut listener) = (Doorbells::new(), pages(PAGES), Listener::new());
-    let mut next = |bells: &Doorbells, slots| listener.next(bells, &all, slots);
-    bells.ring(&all, ring(5));
-    assert_eq!(next(&bells, 5), None);
-    bells.ring(&all, ring(900));
-    bells.ring(&all, ring(2));
-    bells.ring(&all, ring(6));
-    assert_eq!(next(&bells, 5), Some(ring(2)));
-    assert_eq!(next(&bells, 5), None);
+    let (doorbells, all, mut listener) = (Doorbells::new(), pages(PAGES), Listener::new());
+    let mut next = |doorbells: &Doorbells, slots| listener.next(doorbells, &all, slots);
+    doorbells.ring(&all, ring(5));
+    assert_eq!(next(&doorbells, 5), None);
+    doorbells.ring(&all, ring(900));
+    doorbells.ring(&all, ring(2));
+    doorbells.ring(&all, ring(6));
+    assert_eq!(next(&doorbells, 5), Some(ring(2)));
+    assert_eq!(next(&doorbells, 5), None);
 }
 
 /// Ringer and listener alternate, one access to a word at a time, in millions of
@@ -187,7 +187,7 @@ fn no_order_of_accesses_hides_a_ring() {
     };
     let runs = if cfg!(miri) { 200 } else { 100_000 };
     for (base, at_listener) in [(0, 0), (NEAR * GROUP, 1), (NEAR * GROUP, 0)] {
-        let (bells, mut listener) = (Doorbells::new(), Listener::new());
+        let (doorbells, mut listener) = (Doorbells::new(), Listener::new());
         let all = pages(1);
         let there = all.first(at_listener);
         let (top, base) = (super::top_of(base as u32), base as u32);
@@ -200,9 +200,9 @@ fn no_order_of_accesses_hides_a_ring() {
             let mut note = |ring: Ring, rung| found[(ring.slot - base) as usize] = rung;
             while rung < rings || half.is_some() {
                 match (half.take(), below(2)) {
-                    (Some((slot, word, 1)), 0) => bells.ring_top(slot, word),
+                    (Some((slot, word, 1)), 0) => doorbells.ring_top(slot, word),
                     (Some((slot, word, _)), 0) => {
-                        bells.ring_group(slot, word);
+                        doorbells.ring_group(slot, word);
                         half = Some((slot, word, 1));
                     }
                     (None, 0) if rung < rings => {
@@ -210,8 +210,8 @@ fn no_order_of_accesses_hides_a_ring() {
                         rung += 1;
                         last[at as usize] = rung;
                         let slot = base + at;
-                        let word = bells.next_word(ring(slot));
-                        match bells.leaves.0.get(slot as usize) {
+                        let word = doorbells.next_word(ring(slot));
+                        match doorbells.leaves.0.get(slot as usize) {
                             Some(leaf) => leaf.store(word, super::Ordering::Release),
                             None => assert!(super::ring_far_leaf(all, slot, word)),
                         }
@@ -220,10 +220,10 @@ fn no_order_of_accesses_hides_a_ring() {
                     (unchanged, _) => {
                         half = unchanged;
                         if std::mem::take(&mut several) {
-                            listener.search(&bells, &there, top, slots);
+                            listener.search(&doorbells, &there, top, slots);
                             listener.found.drain(..).for_each(|ring| note(ring, rung));
                         } else {
-                            match listener.compare(&bells, top, slots) {
+                            match listener.compare(&doorbells, top, slots) {
                                 TopChange::None => {}
                                 TopChange::One(ring) => note(ring, rung),
                                 TopChange::Several => several = true,
@@ -233,9 +233,9 @@ fn no_order_of_accesses_hides_a_ring() {
                 }
             }
             if several {
-                listener.search(&bells, &there, top, slots);
+                listener.search(&doorbells, &there, top, slots);
             }
-            while let Some(ring) = listener.next(&bells, &there, slots) {
+            while let Some(ring) = listener.next(&doorbells, &there, slots) {
                 note(ring, rung);
             }
             let all = found.iter().zip(&last).all(|(found, last)| found >= last);
@@ -246,12 +246,12 @@ fn no_order_of_accesses_hides_a_ring() {
 
 #[test]
 fn no_group_keeps_rings_of_others_waiting() {
-    let (bells, all, mut listener) = (Doorbells::new(), pages(PAGES), Listener::new());
-    bells.ring(&all, ring(SLOTS - 1));
+    let (doorbells, all, mut listener) = (Doorbells::new(), pages(PAGES), Listener::new());
+    doorbells.ring(&all, ring(SLOTS - 1));
     let mut found = Vec::new();
     for _ in 0..NEAR + 2 {
-        bells.ring(&all, ring(0));
-        found.extend(listener.next(&bells, &all, SLOTS));
+        doorbells.ring(&all, ring(0));
+        found.extend(listener.next(&doorbells, &all, SLOTS));
     }
     assert!(found.contains(&ring(SLOTS - 1)));
 }

@@ -301,7 +301,7 @@ impl DoorbellPage {
     }
 
     /// The doorbells. Only those made here may be rung: the others are read-only.
-    pub(crate) fn bells(&self) -> &Doorbells {
+    pub(crate) fn doorbells(&self) -> &Doorbells {
         // SAFETY: the mapping is as long as `Doorbells`, aligned to a page, and holds
         // atomics only, for which every content is valid.
         unsafe { &*self.region.address().cast_const().cast() }

@@ -111,15 +111,15 @@ fn no_newer_cursor_is_seen_under_flags_that_ended_before_it() {
 fn flags_are_taken_back_and_none_that_the_reader_has_zeroed_comes_back() {
     const URGENT_AND_CLOSED: u64 = u64::from_ne_bytes([1, 2, 3, 4, 5, 6, 0x20, 0x80]);
     const CLOSED: u64 = u64::from_ne_bytes([1, 2, 3, 4, 5, 6, 0, 0x80]);
-    for (stands, last, left) in [
+    for (current, last, left) in [
         (URGENT_AND_CLOSED, URGENT_AND_CLOSED, CLOSED),
         (URGENT_AND_CLOSED, UNKNOWN, CLOSED),
         (0, URGENT_AND_CLOSED, 0),
         (CLOSED, CLOSED, CLOSED),
     ] {
-        let flags = AtomicU64::new(stands);
+        let flags = AtomicU64::new(current);
         take_back(&flags, last, CLOSED);
-        assert_eq!(flags.into_inner(), left, "{stands:x} {last:x}");
+        assert_eq!(flags.into_inner(), left, "{current:x} {last:x}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the function writes by itself: a page of bits that show which DMBs have news,
+//! What the function writes by itself: a page of bits that show which DMBs have signals,
 //! and a ring of events.
 //!
 //! ```text
@@ -68,7 +68,7 @@ impl Summary {
         Ok(self.take(0, EVENT_BIT)? != 0)
     }
 
-    /// The next place with news, and the mask of its elements.
+    /// The next place with signals, and the mask of its elements.
     pub(super) fn take_place(&mut self) -> Result<Option<(u32, u16)>, IsmError> {
         while self.taken == 0 {
             if self.words == 0 {
@@ -92,7 +92,7 @@ impl Summary {
         BITS + self.word() * 4
     }
 
-    /// Forgets news of a place that a DMB has left.
+    /// Forgets signals of a place that a DMB has left.
     pub(super) fn clear(&mut self, place: u32) -> Result<(), IsmError> {
         let bit = 0x8000_0000 >> (place % 32);
         if self.word() == place / 32 {

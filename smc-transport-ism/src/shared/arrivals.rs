@@ -1,10 +1,10 @@
 //! What the sockets of channels bring, in its order among what rang.
 //!
 //! ```text
-//!   socket  ── EVENT ────► reports
-//!           ── WITHDRAW ─► rings of that peer so far, then the withdrawal ─► reports
-//!           ── (end) ────► rings of that peer so far, then its end ────────► reports
-//!   bells   ── ring ─────► reported when it is seen, or behind what waits already
+//!   socket    ── EVENT ────► reports
+//!             ── WITHDRAW ─► rings of that peer so far, then the withdrawal ─► reports
+//!             ── (end) ────► rings of that peer so far, then its end ────────► reports
+//!   doorbells ── ring ─────► reported when it is seen, or behind what waits already
 //! ```
 
 use super::channel::{Arrival, Channel};

@@ -285,7 +285,7 @@ impl Channel {
         let is_valid = self.their_pages.open(fd).is_ok();
         if rung {
             self.listener
-                .add_rung_page(self.theirs.bells(), count, slots);
+                .add_rung_page(self.theirs.doorbells(), count, slots);
         }
         is_valid
     }
@@ -394,10 +394,10 @@ impl Channel {
     /// Rings for the peer's DMB, and wakes the peer if it is parked.
     #[inline]
     pub(super) fn ring(&mut self, ring: Ring) {
-        if !self.ours.bells().ring(&self.our_pages, ring) {
+        if !self.ours.doorbells().ring(&self.our_pages, ring) {
             self.rung_without_page = true;
         }
-        if let Some(target) = self.waker.must_wake(self.theirs.bells()) {
+        if let Some(target) = self.waker.must_wake(self.theirs.doorbells()) {
             self.wake(target);
         }
     }
@@ -406,19 +406,19 @@ impl Channel {
     //= SHM-075
     #[inline]
     pub(super) fn ring_after_cdc(&mut self, ring: Ring) {
-        if !self.theirs.bells().suppresses_rings() {
+        if !self.theirs.doorbells().suppresses_rings() {
             self.ring(ring);
         }
     }
 
     /// Asks the peer not to ring for DMBs.
     pub(super) fn suppress_rings(&self) {
-        self.ours.bells().suppress_rings();
+        self.ours.doorbells().suppress_rings();
     }
 
     /// Asks the peer to ring for DMBs again.
     pub(super) fn restore_rings(&self) {
-        self.ours.bells().restore_rings();
+        self.ours.doorbells().restore_rings();
     }
 
     /// Wakes the peer where it is parked; never waits.
@@ -429,7 +429,7 @@ impl Channel {
             // A full socket holds messages that wake the peer as well. Any other error shows when
             // the channel is next read.
             ParkTarget::Socket => drop(self.socket.send(Message::Wake, None)),
-            ParkTarget::FutexWord => super::futex_words::wake(self.ours.bells()),
+            ParkTarget::FutexWord => super::futex_words::wake(self.ours.doorbells()),
         }
     }
 
@@ -443,8 +443,8 @@ impl Channel {
     #[inline]
     pub(super) fn awaits_page(&self) -> bool {
         let slots = self.dmbs.used();
-        let (bells, pages) = (self.theirs.bells(), self.their_pages.len());
-        slots > FIRST_PAGE && self.listener.lacks_page(bells, pages, slots)
+        let (doorbells, pages) = (self.theirs.doorbells(), self.their_pages.len());
+        slots > FIRST_PAGE && self.listener.lacks_page(doorbells, pages, slots)
     }
 
     /// The next ring of the peer that this side has not processed.
@@ -452,7 +452,7 @@ impl Channel {
     pub(super) fn next_ring(&mut self) -> Option<Ring> {
         let slots = self.dmbs.used();
         self.listener
-            .next(self.theirs.bells(), &self.their_pages, slots)
+            .next(self.theirs.doorbells(), &self.their_pages, slots)
     }
 
     /// The DMB that a ring is for; `None` if its slot is free or has a later generation.
@@ -495,11 +495,11 @@ impl Channel {
         } else {
             ParkTarget::Socket
         };
-        self.ours.bells().park(target);
+        self.ours.doorbells().park(target);
     }
 
     /// Announces to the peer that this side is no longer parked.
     pub(super) fn unpark(&self) {
-        self.ours.bells().unpark();
+        self.ours.doorbells().unpark();
     }
 }

@@ -141,9 +141,9 @@ impl OwnDmb {
         self.region.fetch_ahead(next.saturating_add(LINE));
     }
 
-    /// Whether the head may be another than when it was last read.
+    /// Whether the head may have changed since it was last read.
     #[inline]
-    pub(super) fn has_news(&self) -> bool {
+    pub(super) fn has_changed(&self) -> bool {
         let [cursor, flags] = &self.heads;
         let known = [cursor, flags].map(|unit| unit.load(Ordering::Relaxed));
         self.region.is_other(known)

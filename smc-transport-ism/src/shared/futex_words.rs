@@ -88,7 +88,7 @@ impl FutexWords {
         let mut waits = Vec::with_capacity(self.peers.len() + 1);
         waits.push(wait(seen, handle.0.as_ptr(), flags | WaitFlags::PRIVATE));
         for (peer, seen) in &self.peers {
-            waits.push(wait(*seen, peer.bells().wakes().as_ptr(), flags));
+            waits.push(wait(*seen, peer.doorbells().wakes().as_ptr(), flags));
         }
         let clock = ClockId::Monotonic;
         let end = timeout.map(|time| after(rustix::time::clock_gettime(clock), time));
@@ -126,10 +126,10 @@ fn after(now: Timespec, time: Duration) -> Timespec {
 
 /// Adds 1 to the count of wakes in this side's own doorbells, and wakes the threads of the peer
 /// that wait at that word.
-pub(super) fn wake(bells: &Doorbells) {
-    bells.count_wake();
+pub(super) fn wake(doorbells: &Doorbells) {
+    doorbells.count_wake();
     // FUTEX_WAKE fails only for an address that is no futex.
-    let _ = futex::wake(bells.wakes(), futex::Flags::empty(), u32::MAX >> 1);
+    let _ = futex::wake(doorbells.wakes(), futex::Flags::empty(), u32::MAX >> 1);
 }
 
 impl Device {
@@ -149,7 +149,7 @@ impl Device {
             channel.at_futex_word = true;
             let theirs = channel.theirs();
             // Acquire: the peer writes the ring before it counts the wake.
-            let seen = theirs.bells().wakes().load(Ordering::Acquire);
+            let seen = theirs.doorbells().wakes().load(Ordering::Acquire);
             peers.push((theirs.clone(), seen));
         });
         Some(FutexWords { peers })

@@ -47,9 +47,9 @@ const DONE: u32 = u32::MAX;
 /// How long a slot is left alone whose server has not ended the handshake: longer than any
 /// handshake takes.
 const ABANDONED: Duration = Duration::from_secs(30);
-/// Slots that a server has not ended yet, and that are looked at for each new announcement while
+/// Most slots that a server has not ended yet and that are checked for each new announcement while
 /// there are free ones.
-const LOOKS: usize = 16;
+const CHECKS: usize = 16;
 /// Code of the event that is reported when a peer has rung for handshakes.
 pub const HANDSHAKES: u32 = 0x534d_4343;
 /// The word of the index that counts how often the peer has asked to be accepted.
@@ -152,9 +152,9 @@ fn write(region: &SharedRegion, at: u32, stamp: u64, clc: (u64, &[u8])) {
 /// The message in a slot, if it is of this handshake and a newer one than `known`.
 fn read(region: &SharedRegion, at: u32, number: u32, known: u32) -> Option<(u32, Clc)> {
     let first = region.unit(at).ok()?;
-    let stands = first.load(Ordering::Acquire);
-    let message = stands as u32;
-    if stands >> 32 != u64::from(number) || message <= known || message == DONE {
+    let current = first.load(Ordering::Acquire);
+    let message = current as u32;
+    if current >> 32 != u64::from(number) || message <= known || message == DONE {
         return None;
     }
     let cookie = region.unit(at + 8).ok()?.load(Ordering::Relaxed);
@@ -163,7 +163,7 @@ fn read(region: &SharedRegion, at: u32, number: u32, known: u32) -> Option<(u32,
     region.copy_out(at + 24, &mut bytes).ok()?;
     fence(Ordering::Acquire);
     // The peer may have written the next one meanwhile, which then comes with a ring.
-    (first.load(Ordering::Relaxed) == stands).then_some((message, Clc { cookie, bytes }))
+    (first.load(Ordering::Relaxed) == current).then_some((message, Clc { cookie, bytes }))
 }
 
 impl Handshakes {
@@ -208,8 +208,8 @@ impl Handshakes {
 
     /// A slot whose server has nothing to read there any more.
     fn take_free(&mut self, now: Instant) -> Option<usize> {
-        // One that the server does not end keeps no other back: it is looked at again later.
-        let mut looks: usize = LOOKS;
+        // One that the server does not end keeps no other back: it is checked again later.
+        let mut checks: usize = CHECKS;
         for _ in 0..self.closing.len() {
             let Some((since, slot)) = self.closing.pop_front() else {
                 break;
@@ -225,8 +225,8 @@ impl Handshakes {
                 continue;
             }
             self.closing.push_back((since, slot));
-            looks = looks.saturating_sub(1);
-            if looks == 0 && !self.free.is_empty() {
+            checks = checks.saturating_sub(1);
+            if checks == 0 && !self.free.is_empty() {
                 break;
             }
         }

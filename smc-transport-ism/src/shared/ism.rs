@@ -224,7 +224,7 @@ impl IsmDevice for Device {
         check_cdc_bounds(offset, to.len)?;
         match offset {
             0 => to.region.write_cdc(0, cdc, to.flags)?,
-            // Not where those of streams stand: what does is not remembered.
+            // Not where those of streams are: what is there is not remembered.
             at => to.region.write_cdc(at, cdc, &AtomicU64::new(UNKNOWN))?,
         }
         let (channel, ring) = (to.channel, to.ring);
@@ -274,7 +274,7 @@ impl IsmDevice for Device {
         let Some(own) = self.dmbs.at(dmb.0) else {
             return false;
         };
-        let new = own.has_news();
+        let new = own.has_changed();
         if new {
             own.fetch_next();
             own.read_head(into);

@@ -30,7 +30,7 @@ pub struct Lane {
     len: usize,
     /// The unit of the head of the peer's DMB with the flags, as this side wrote it last.
     flags: Arc<AtomicU64>,
-    bells: Arc<DoorbellPage>,
+    doorbells: Arc<DoorbellPage>,
 }
 
 impl Lane {
@@ -61,7 +61,7 @@ impl Lane {
         let cdc = signal.cdc.emit(Endianness::NATIVE);
         // Every DMB has a head.
         let _ = self.theirs.write_cdc(0, &cdc, &self.flags);
-        !self.bells.bells().suppresses_rings()
+        !self.doorbells.doorbells().suppresses_rings()
     }
 
     /// The attachment for which [`Self::write_signal`] is to ring.
@@ -130,7 +130,7 @@ impl Device {
             theirs: region.clone(),
             len: *len as usize,
             flags: flags.clone(),
-            bells: self.channels.at(*channel)?.theirs().clone(),
+            doorbells: self.channels.at(*channel)?.theirs().clone(),
         })
     }
 

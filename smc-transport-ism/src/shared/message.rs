@@ -1,5 +1,5 @@
 //! What goes over a channel: messages of one length, in host order, as both ends are
-//! one machine. A DMB, and the bells, come with a descriptor.
+//! one machine. A DMB, and the doorbells, come with a descriptor.
 
 use crate::device::{DmbToken, Gid128};
 

@@ -53,7 +53,7 @@ impl Device {
     /// Queues a signal report for each DMB whose head has changed since it was last reported or
     /// polled.
     pub fn poll_heads(&mut self) {
-        let changed = self.dmbs.iter().filter(|(_, own)| own.has_news());
+        let changed = self.dmbs.iter().filter(|(_, own)| own.has_changed());
         let changed: Vec<_> = changed.map(|(key, _)| key).collect();
         for key in changed {
             let signal = self.signalled(key);

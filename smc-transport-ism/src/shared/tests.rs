@@ -104,26 +104,26 @@ fn channels_taken_in_in_another_order_serve_both_ways() {
 /// A device, and a peer that speaks by hand.
 fn with_hostile() -> (Device, Socket, DoorbellPage) {
     let mut device = Device::open().unwrap();
-    let (bells, socket) = join_hostile(&mut device, HOSTILE);
-    (device, socket, bells)
+    let (doorbells, socket) = join_hostile(&mut device, HOSTILE);
+    (device, socket, doorbells)
 }
 
 fn join_hostile(device: &mut Device, gid: Gid128) -> (DoorbellPage, Socket) {
-    let (channel, bells, far) = begun_by_hostile(device, gid);
+    let (channel, doorbells, far) = begun_by_hostile(device, gid);
     device.adopt(channel).unwrap();
     assert!(matches!(
         far.receive(),
         Received::Message(Message::Hello { .. }, Some(_))
     ));
-    (bells, far)
+    (doorbells, far)
 }
 
 fn begun_by_hostile(device: &Device, gid: Gid128) -> (Channel, DoorbellPage, Socket) {
     let (near, far) = Socket::pair().unwrap();
-    let (bells, fd) = DoorbellPage::create().unwrap();
+    let (doorbells, fd) = DoorbellPage::create().unwrap();
     far.send(Message::Hello { gid }, Some(fd.as_fd())).unwrap();
     let begun = Begun::begin(near, device.gid).unwrap();
-    (begun.finish(Instant::now()).unwrap(), bells, far)
+    (begun.finish(Instant::now()).unwrap(), doorbells, far)
 }
 
 //= SHM-033 test
@@ -138,9 +138,9 @@ fn a_stranger_cannot_take_all_channels() {
             gid: gid as u64,
             ext: 0,
         };
-        let (mut channel, bells, far) = begun_by_hostile(device, gid);
+        let (mut channel, doorbells, far) = begun_by_hostile(device, gid);
         channel.uid = uid;
-        ends.push((bells, far));
+        ends.push((doorbells, far));
         device.adopt(channel).map_err(|error| error.kind())
     };
     for gid in 1..=OF_A_STRANGER {
@@ -162,11 +162,11 @@ fn a_gid_that_another_user_has_learned_keeps_its_owner_from_nothing() {
     let own = rustix::process::geteuid().as_raw();
     let [honest, attacker] = [own + 1, own + 2];
     let mut join = |gid, uid| {
-        let (mut channel, bells, far) = begun_by_hostile(&device, gid);
+        let (mut channel, doorbells, far) = begun_by_hostile(&device, gid);
         channel.uid = uid;
         device.adopt(channel).unwrap();
         assert!(device.is_joined(&Peer { gid, uid }));
-        (bells, far)
+        (doorbells, far)
     };
     let _claimed = join(owner.gids().toward(attacker), attacker);
     let _joined = join(owner.gids().toward(own), honest);
@@ -184,12 +184,12 @@ fn estrange_last(device: &mut Device) {
 //= SHM-055 test
 #[test]
 fn a_gid_is_one_users_until_its_end_was_reported() {
-    let (mut device, far, _bells) = with_hostile();
+    let (mut device, far, _doorbells) = with_hostile();
     let join = |device: &mut Device, uid: u32| {
-        let (mut channel, bells, far) = begun_by_hostile(device, HOSTILE);
+        let (mut channel, doorbells, far) = begun_by_hostile(device, HOSTILE);
         channel.uid = rustix::process::geteuid().as_raw() + uid;
         let joined = device.adopt(channel).map_err(|error| error.kind());
-        joined.map(|()| (bells, far))
+        joined.map(|()| (doorbells, far))
     };
     let refused = Err(std::io::ErrorKind::AddrInUse);
     assert_eq!(join(&mut device, 1).map(drop), refused);
@@ -209,8 +209,8 @@ fn a_gid_is_one_users_until_its_end_was_reported() {
 //= SHM-055 test
 #[test]
 fn offers_under_one_gid_are_kept_apart_by_user() {
-    let (mut device, far, _bells) = with_hostile();
-    let (_other_bells, other_far) = join_hostile(&mut device, HOSTILE);
+    let (mut device, far, _doorbells) = with_hostile();
+    let (_other_doorbells, other_far) = join_hostile(&mut device, HOSTILE);
     estrange_last(&mut device);
     let file = memory(LEN);
     far.send(offer(1), Some(file.as_fd())).unwrap();
@@ -251,8 +251,8 @@ fn ring_for(device: &Device, dmb: Dmb) -> Ring {
 }
 
 /// A hostile peer rings, and makes no further page.
-fn ring(bells: &DoorbellPage, ring: Ring) {
-    bells.bells().ring(&PagesOf::default(), ring);
+fn ring(doorbells: &DoorbellPage, ring: Ring) {
+    doorbells.doorbells().ring(&PagesOf::default(), ring);
 }
 
 fn memory(len: u32) -> std::os::fd::OwnedFd {
@@ -317,7 +317,7 @@ fn a_peer_that_breaks_the_rules_is_cut_off() {
         }),
     ];
     for (breach, act) in breaches {
-        let (mut device, far, _bells) = with_hostile();
+        let (mut device, far, _doorbells) = with_hostile();
         act(&far);
         let vanished = IsmReport::Event(DeviceEvent::vanished(HOSTILE));
         assert_eq!(next(&mut device), vanished, "{breach}");
@@ -330,7 +330,7 @@ fn a_peer_that_breaks_the_rules_is_cut_off() {
 //= SHM-025 test
 #[test]
 fn rings_for_others_are_not_reported() {
-    let (mut device, _far, bells) = with_hostile();
+    let (mut device, _far, doorbells) = with_hostile();
     let mut friend = Device::open().unwrap();
     Device::join(&mut device, &mut friend).unwrap();
     let (own, _) = registered(&mut device, HOSTILE);
@@ -341,10 +341,10 @@ fn rings_for_others_are_not_reported() {
     let beyond = Ring::new(SLOTS - 1, 0);
     // What it can name are slots of its own, of which it has one.
     for not_its in [of_friends[1], of_friends[3], other(of_own), beyond] {
-        (0..3).for_each(|_| ring(&bells, not_its));
+        (0..3).for_each(|_| ring(&doorbells, not_its));
         assert_eq!((0..1000).find_map(|_| device.poll()), None);
     }
-    ring(&bells, of_own);
+    ring(&doorbells, of_own);
     assert!(matches!(next(&mut device), IsmReport::Signalled { dmb, .. } if dmb == own));
 }
 
@@ -352,7 +352,7 @@ fn rings_for_others_are_not_reported() {
 fn no_peer_takes_the_gid_of_another() {
     let (mut device, friend) = joined();
     let (near, far) = Socket::pair().unwrap();
-    let (_bells, fd) = DoorbellPage::create().unwrap();
+    let (_doorbells, fd) = DoorbellPage::create().unwrap();
     for gid in [friend.gid, device.gid] {
         far.send(Message::Hello { gid }, Some(fd.as_fd())).unwrap();
     }
@@ -400,7 +400,7 @@ fn a_peer_that_does_not_read_makes_busy_and_is_caught_up_with() {
 #[test]
 fn a_registration_that_waits_is_reported_when_sent_or_failed() {
     for is_read in [true, false] {
-        let (mut device, far, _bells) = with_hostile();
+        let (mut device, far, _doorbells) = with_hostile();
         while !device.behind {
             device.signal_event(HOSTILE, None, 1, 1).unwrap();
         }
@@ -436,7 +436,7 @@ fn a_registration_that_waits_is_reported_when_sent_or_failed() {
 //= SHM-028 test
 #[test]
 fn a_peer_that_sends_without_end_is_not_read_without_end() {
-    let (mut device, far, _bells) = with_hostile();
+    let (mut device, far, _doorbells) = with_hostile();
     let done = std::sync::atomic::AtomicBool::new(false);
     let order = std::sync::atomic::Ordering::Relaxed;
     std::thread::scope(|scope| {
@@ -506,7 +506,7 @@ fn a_full_socket_wakes_by_what_fills_it_and_stops_no_peer() {
     while two.poll().is_some() {}
     assert!(two.park(), "nothing to report");
     while one.signal_event(b, None, 1, 0).is_ok() {}
-    // There is no room for a wake, and who rings does not wait for any.
+    // There is no room for a wake, and the ringer does not wait for any.
     one.move_cdc(remote, 0, 0, &[5; 32], true).unwrap();
     let polled = &mut [PollFd::new(&two, PollFlags::IN)];
     let woken = rustix::event::poll(polled, Some(&Default::default())).unwrap();

@@ -1,4 +1,4 @@
-//! Who gets which DMB, and for how long.
+//! Owners of DMBs, and how long they keep them.
 
 use smc_transport_ism::device::{
     DmbToken, Gid128, IsmDevice, IsmError, IsmReport, MAX_DMB_LEN, VlanId,

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use crate::neighbour::{self, Host, bells, kind};
+use crate::neighbour::{self, Host, doorbells, kind};
 
 /// Arguments: the victim's address, how many channels. Prints `done MADE`, and keeps the
 /// channels until the line `end`.
@@ -56,7 +56,7 @@ fn join(address: SocketAddr, gid: u64) -> io::Result<OwnedFd> {
     }
     neighbour::send(&channel, (kind::GO, [1, 0, 0, 0, 0]), None)?;
     let hello = (kind::HELLO, [gid, 0, 0, 0, 0]);
-    neighbour::send(&channel, hello, Some(bells()?.as_fd()))?;
+    neighbour::send(&channel, hello, Some(doorbells()?.as_fd()))?;
     // The victim has sent its own by the time there is something to read.
     let mut polled = [rustix::event::PollFd::new(
         &channel,

@@ -35,7 +35,7 @@ fn memory_of_closed_connections_is_not_charged_to_the_victim() {
         );
         assert!(victim.is_alive(), "{end}");
         assert_eq!(victim.killed_for_memory(), 0, "{end}");
-        // The attacker is still there, and so are its mappings: one channel and its bells.
+        // The attacker is still there, and so are its mappings: one channel and its doorbells.
         let mut allowed = before;
         allowed.descriptors += 1;
         allowed.dmb_mappings += 2;

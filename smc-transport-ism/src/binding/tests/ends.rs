@@ -1,6 +1,6 @@
 //! Ends of connections over shared memory: a reader gets every byte that was written to it,
 //! also when the writer has let go of its memory before, and the memory is given back only
-//! behind the reader's last word.
+//! behind the reader's last message (C or A).
 
 use smc_proto::connection::Shutdown;
 use smc_proto::endpoint::TcpEvent;
@@ -10,7 +10,7 @@ use smc_proto::time::Duration;
 use super::{Pair, Side, bytes};
 use crate::shared::Device;
 
-/// Longer than a connection waits for its peer's last word.
+/// Longer than a connection waits for its peer's last message.
 const LONG: Duration = Duration::from_secs(70);
 
 /// A writer and a reader, connected, and what the writer has written.
@@ -109,10 +109,10 @@ fn ends_in_order_give_memory_back_at_both_sides() {
 //= D-061 test
 #[test]
 fn a_reader_that_comes_after_the_writer_has_let_go_reads_every_byte() {
-    for late_news in [false, true] {
+    for late_signal in [false, true] {
         let (mut pair, message) = written();
         shut(&mut pair, 0, Shutdown::Both);
-        if late_news {
+        if late_signal {
             let _ = pair.sides[0].step(pair.now);
         } else {
             pair.run_until_idle();
@@ -124,7 +124,7 @@ fn a_reader_that_comes_after_the_writer_has_let_go_reads_every_byte() {
             "the reader may still read"
         );
         let _ = pair.sides[1].step(pair.now);
-        assert!(read_all(&mut pair) == message, "{late_news}");
+        assert!(read_all(&mut pair) == message, "{late_signal}");
         assert!(is_at_end(&mut pair.sides[1]));
         shut(&mut pair, 1, Shutdown::Both);
         let _ = pair.sides[1].step(pair.now);
@@ -145,8 +145,8 @@ fn an_abort_is_answered_and_gives_memory_back_at_both_sides() {
     }
 }
 
-/// A reader that is stopped while the writer aborts and lets go finds the writer's last word
-/// where it was written.
+/// A reader that is stopped while the writer aborts and lets go finds the writer's last
+/// message where it was written.
 //= D-061 test
 #[test]
 fn an_abort_is_seen_after_the_writer_has_let_go() {
@@ -266,7 +266,7 @@ fn an_answer_before_a_reset_stays_until_it_is_read() {
                 conn.abort(pair.now);
             });
         }
-        // A reader that awaits the writer's last word does so for a time.
+        // A reader waits for the writer's last message for a limited time.
         wait_at(&mut pair, 1, LONG);
         assert_eq!(reason(&pair.sides[1]), Some(expected));
         assert_eq!(pair.sides[1].engine.usage().connections, 0);
@@ -285,7 +285,7 @@ fn bytes_of_a_process_that_is_gone_are_read_and_the_end_that_it_had_sent() {
         }
         let _ = pair.sides[0].step(pair.now);
         *pair.sides[0].binding.device_mut() = Device::open().unwrap();
-        // The device looks at sockets now and then.
+        // The device polls sockets now and then.
         for _ in 0..10_000 {
             let _ = pair.sides[1].step(pair.now);
         }

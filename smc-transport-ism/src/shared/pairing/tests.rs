@@ -51,7 +51,7 @@ fn listening(address: &str) -> TcpListener {
     socket.into()
 }
 
-/// A client that announced itself, if anybody wanted to know, and is connected.
+/// A client that announced itself, if any server asked, and is connected.
 fn connect(to: SocketAddr, gid: Gid128, timeouts: PairingTimeouts) -> (TcpStream, Option<Call>) {
     let socket = socket(to);
     let call = Call::announce(&socket, to, gid, timeouts).unwrap();

@@ -93,7 +93,7 @@ fn read(file: &OwnedFd) -> Vec<u8> {
 #[test]
 fn an_own_dmb_is_empty_when_it_is_gone_though_the_peer_keeps_it() {
     for drops_device in [false, true] {
-        let (mut device, far, _bells) = with_hostile();
+        let (mut device, far, _doorbells) = with_hostile();
         let dmb = device.register_dmb(MAX_DMB_LEN, HOSTILE, None).unwrap();
         let Received::Message(Message::Offer { .. }, Some(file)) = far.receive() else {
             panic!("no offer")
@@ -118,7 +118,7 @@ fn an_own_dmb_is_empty_when_it_is_gone_though_the_peer_keeps_it() {
 fn what_the_peer_may_still_read_outlives_this_device() {
     for is_stranger in [false, true] {
         for detaches in [false, true] {
-            let (mut device, far, _bells) = with_hostile();
+            let (mut device, far, _doorbells) = with_hostile();
             if is_stranger {
                 estrange(&mut device);
             }
@@ -141,7 +141,7 @@ fn what_the_peer_may_still_read_outlives_this_device() {
 //= SHM-051 test
 #[test]
 fn what_a_peer_that_has_ended_did_not_read_is_given_back() {
-    let (mut device, far, _bells) = with_hostile();
+    let (mut device, far, _doorbells) = with_hostile();
     let (file, remote) = written(&mut device, &far, 1);
     device.detach_dmb(remote).unwrap();
     drop(far);
@@ -153,7 +153,7 @@ fn what_a_peer_that_has_ended_did_not_read_is_given_back() {
 //= SHM-051 test
 #[test]
 fn what_the_peer_may_still_read_stays_until_it_takes_its_dmb_back() {
-    let (mut device, far, _bells) = with_hostile();
+    let (mut device, far, _doorbells) = with_hostile();
     estrange(&mut device);
     let (file, remote) = written(&mut device, &far, 1);
     device.detach_dmb(remote).unwrap();
@@ -169,7 +169,7 @@ fn what_the_peer_may_still_read_stays_until_it_takes_its_dmb_back() {
 //= SHM-051 test
 #[test]
 fn behind_the_peers_last_message_only_this_sides_last_message_stays() {
-    let (mut device, far, _bells) = with_hostile();
+    let (mut device, far, _doorbells) = with_hostile();
     let (file, remote) = written(&mut device, &far, 1);
     device.discard_dmb(remote).unwrap();
     assert_eq!(taken(&file), LEN.into(), "for the next connection");
@@ -206,7 +206,7 @@ fn estrange(device: &mut Device) {
 //= SHM-051 test
 #[test]
 fn heads_that_a_stranger_does_not_read_are_given_up_after_a_time() {
-    let (mut device, far, _bells) = with_hostile();
+    let (mut device, far, _doorbells) = with_hostile();
     estrange(&mut device);
     let begin = Instant::now();
     let files: Vec<_> = (1..=200)
@@ -251,9 +251,9 @@ fn heads_that_a_stranger_does_not_read_are_given_up_after_a_time() {
 //= SHM-051 test
 #[test]
 fn a_user_has_few_heads_to_read_at_any_time() {
-    let (mut device, far, _bells) = with_hostile();
+    let (mut device, far, _doorbells) = with_hostile();
     let other = Gid128 { gid: 7, ext: 7 };
-    let (_other_bells, other_far) = super::join_hostile(&mut device, other);
+    let (_other_doorbells, other_far) = super::join_hostile(&mut device, other);
     estrange(&mut device);
     let finished = |device: &Device| {
         let counts = device.channels.iter().map(|(_, at)| at.kept.finished());
@@ -284,7 +284,7 @@ fn a_user_has_few_heads_to_read_at_any_time() {
 #[test]
 fn nothing_stays_in_dmbs_of_a_peer_that_has_gone_or_broke_the_rules() {
     for breach in [false, true] {
-        let (mut device, far, _bells) = with_hostile();
+        let (mut device, far, _doorbells) = with_hostile();
         let (attached, _) = written(&mut device, &far, 1);
         let (left, remote) = written(&mut device, &far, 2);
         device.detach_dmb(remote).unwrap();
@@ -318,12 +318,12 @@ fn a_stranger_that_keeps_what_was_written_gets_no_more() {
         let mut device = Device::open().unwrap();
         let ends = [1, 2].map(|gid| {
             let gid = Gid128 { gid, ext: 0 };
-            let (mut channel, bells, far) = begun_by_hostile(&device, gid);
+            let (mut channel, doorbells, far) = begun_by_hostile(&device, gid);
             channel.uid = rustix::process::geteuid().as_raw() + stranger;
             device.adopt(channel).unwrap();
-            (gid, bells, far)
+            (gid, doorbells, far)
         });
-        let [(first, _bells, one), (second, _other_bells, two)] = &ends;
+        let [(first, _doorbells, one), (second, _other_doorbells, two)] = &ends;
         let all = (1..=full as u64).map(|token| largest(&mut device, *first, one, token).unwrap());
         let all: Vec<_> = all.collect();
         // Those that are in use do not count.
@@ -348,7 +348,7 @@ fn a_stranger_that_keeps_what_was_written_gets_no_more() {
 #[test]
 fn a_dmb_of_two_connections_is_given_back_when_both_are_finished() {
     for [one_finished, other_finished] in [[true, true], [true, false], [false, true]] {
-        let (mut device, far, _bells) = with_hostile();
+        let (mut device, far, _doorbells) = with_hostile();
         let (file, one) = written(&mut device, &far, 1);
         let other = device.attach_dmb(HOSTILE, DmbToken(1), LEN).unwrap();
         for (remote, finished) in [(one, one_finished), (other, other_finished)] {
@@ -376,7 +376,7 @@ fn a_dmb_of_two_connections_is_given_back_when_both_are_finished() {
 fn a_peer_whose_doorbells_could_take_memory_gets_no_channel() {
     use super::Begun;
     let (near, far) = Socket::pair().unwrap();
-    let (_bells, fd) = DoorbellPage::create().unwrap();
+    let (_doorbells, fd) = DoorbellPage::create().unwrap();
     let len = u32::try_from(taken(&fd)).unwrap();
     let hollow = memory(len);
     far.send(Message::Hello { gid: HOSTILE }, Some(hollow.as_fd()))
@@ -392,7 +392,7 @@ fn a_thread_of_its_own_gives_pages_of_a_strangers_files_back() {
     let own = rustix::process::geteuid().as_raw();
     for (uid, by_thread) in [(own, false), (own + 1, true)] {
         let mut device = Device::open().unwrap();
-        let (mut channel, _bells, far) = begun_by_hostile(&device, HOSTILE);
+        let (mut channel, _doorbells, far) = begun_by_hostile(&device, HOSTILE);
         channel.uid = uid;
         device.adopt(channel).unwrap();
         let dmb = device.register_dmb(LEN, HOSTILE, None).unwrap();
@@ -406,7 +406,7 @@ fn a_thread_of_its_own_gives_pages_of_a_strangers_files_back() {
 //= SHM-057 test
 #[test]
 fn a_finished_dmb_is_attached_again_by_its_token() {
-    let (mut device, far, _bells) = with_hostile();
+    let (mut device, far, _doorbells) = with_hostile();
     let (file, remote) = written(&mut device, &far, 1);
     device.discard_dmb(remote).unwrap();
     assert_eq!(
@@ -425,7 +425,7 @@ fn a_finished_dmb_is_attached_again_by_its_token() {
 //= SHM-057 test
 #[test]
 fn finished_dmbs_keep_their_pages_up_to_a_number_of_bytes() {
-    let (mut device, far, _bells) = with_hostile();
+    let (mut device, far, _doorbells) = with_hostile();
     let most = WHOLE / MAX_DMB_LEN as usize;
     let files: Vec<_> = (1..=most as u64 + 3)
         .map(|token| {
@@ -448,7 +448,7 @@ fn finished_dmbs_keep_their_pages_up_to_a_number_of_bytes() {
 //= SHM-057 test
 #[test]
 fn an_own_dmb_is_used_again_with_an_empty_head_and_not_for_strangers() {
-    let (mut device, far, _bells) = with_hostile();
+    let (mut device, far, _doorbells) = with_hostile();
     let dmb = device.register_dmb(LEN, HOSTILE, None).unwrap();
     let Received::Message(Message::Offer { .. }, Some(file)) = far.receive() else {
         panic!("no offer")
@@ -472,7 +472,7 @@ fn an_own_dmb_is_used_again_with_an_empty_head_and_not_for_strangers() {
 //= SHM-057 test
 #[test]
 fn a_finished_dmb_of_a_stranger_is_not_attached_again() {
-    let (mut device, far, _bells) = with_hostile();
+    let (mut device, far, _doorbells) = with_hostile();
     estrange(&mut device);
     let (file, remote) = written(&mut device, &far, 1);
     device.discard_dmb(remote).unwrap();
@@ -495,7 +495,7 @@ fn a_finished_dmb_of_a_stranger_is_not_attached_again() {
 #[test]
 fn a_dmb_for_a_peer_of_root_is_used_again_by_processes_of_root_only() {
     let test = || {
-        let (mut device, _far, _bells) = with_hostile();
+        let (mut device, _far, _doorbells) = with_hostile();
         let dmb = device.register_dmb(LEN, HOSTILE, None).unwrap();
         device.channels.for_each(|channel| channel.uid = 0);
         device.clear_dmb(dmb)
@@ -520,7 +520,7 @@ fn a_dmb_for_a_peer_of_root_is_used_again_by_processes_of_root_only() {
 //= SHM-057 test
 #[test]
 fn whatever_its_owner_may_name_again_is_kept_for_that_time() {
-    let (mut device, far, _bells) = with_hostile();
+    let (mut device, far, _doorbells) = with_hostile();
     let last = FINISHED as u64 + 8;
     for token in 1..=last {
         let _file = offered(&far, token, LEN);

@@ -42,18 +42,22 @@ fn several_rings_between_two_polls_are_a_crowd_and_one_is_none() {
 fn a_peer_that_joins_a_parked_device_knows_that_it_has_to_wake_it() {
     let mut device = Device::open().unwrap();
     assert!(device.park());
-    let (channel, _bells, far) = begun_by_hostile(&device, HOSTILE);
+    let (channel, _doorbells, far) = begun_by_hostile(&device, HOSTILE);
     device.adopt(channel).unwrap();
     let Received::Message(Message::Hello { .. }, Some(fd)) = far.receive() else {
         panic!("no handshake");
     };
-    let bells = DoorbellPage::open(&fd).unwrap();
+    let doorbells = DoorbellPage::open(&fd).unwrap();
     assert_eq!(
-        Waker::default().must_wake(bells.bells()),
+        Waker::default().must_wake(doorbells.doorbells()),
         Some(ParkTarget::Socket)
     );
     assert_eq!(device.poll(), None);
-    assert_eq!(Waker::default().must_wake(bells.bells()), None, "awake");
+    assert_eq!(
+        Waker::default().must_wake(doorbells.doorbells()),
+        None,
+        "awake"
+    );
 }
 
 //= SHM-032 test

@@ -1,4 +1,4 @@
-//! Peers that go before anybody has asked for what they offered.
+//! Peers that go before this side has asked for what they offered.
 
 use std::os::fd::AsFd;
 
@@ -14,7 +14,7 @@ fn vanished() -> Option<IsmReport> {
 
 /// A device that is polled externally, and whose peer has offered a DMB and gone.
 fn left_with_an_offer() -> Device {
-    let (mut device, far, _bells) = with_hostile();
+    let (mut device, far, _doorbells) = with_hostile();
     device.set_externally_polled();
     far.send(offer(1), Some(memory(LEN).as_fd())).unwrap();
     drop(far);
@@ -64,7 +64,7 @@ fn an_end_with_nothing_to_claim_is_reported_at_once() {
     device.note_readable();
     assert_eq!(device.poll(), vanished());
 
-    let (mut device, far, _bells) = with_hostile();
+    let (mut device, far, _doorbells) = with_hostile();
     device.set_externally_polled();
     drop(far);
     device.note_readable();
@@ -73,7 +73,7 @@ fn an_end_with_nothing_to_claim_is_reported_at_once() {
 
 #[test]
 fn a_peer_that_goes_with_something_unread_is_read_to_the_end() {
-    let (mut device, far, _bells) = with_hostile();
+    let (mut device, far, _doorbells) = with_hostile();
     device.set_externally_polled();
     far.send(offer(1), Some(memory(LEN).as_fd())).unwrap();
     // What the device sends is not read any more.
@@ -91,11 +91,11 @@ fn a_peer_that_goes_with_something_unread_is_read_to_the_end() {
 //= SHM-029 test
 #[test]
 fn no_move_fails_between_the_signals_of_a_peer_and_the_report_of_its_end() {
-    let (mut device, far, bells) = with_hostile();
+    let (mut device, far, doorbells) = with_hostile();
     let (own, _) = registered(&mut device, HOSTILE);
     far.send(offer(1), Some(memory(LEN).as_fd())).unwrap();
     let remote = claimed(&mut device);
-    ring(&bells, ring_for(&device, own));
+    ring(&doorbells, ring_for(&device, own));
     drop(far);
     device.note_readable();
     let signalled = device.poll();
@@ -115,7 +115,7 @@ const GO: Message = Message::Go {
 //= SHM-020 test
 #[test]
 fn a_peer_that_breaks_the_rules_is_cut_off_whatever_it_offered() {
-    let (mut device, far, _bells) = with_hostile();
+    let (mut device, far, _doorbells) = with_hostile();
     device.set_externally_polled();
     far.send(offer(1), Some(memory(LEN).as_fd())).unwrap();
     far.send(GO, None).unwrap();

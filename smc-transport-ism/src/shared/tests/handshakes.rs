@@ -168,7 +168,7 @@ fn a_client_that_is_not_accepted_asks_for_it() {
 //= SHM-065 test
 #[test]
 fn what_a_peer_writes_at_random_is_no_announcement() {
-    let (mut device, far, _bells) = with_hostile();
+    let (mut device, far, _doorbells) = with_hostile();
     let key = device.channels.iter().next().unwrap().0;
     device.offer_handshakes(key);
     let Received::Message(Message::Handshakes { .. }, Some(file)) = far.receive() else {
@@ -221,7 +221,7 @@ fn only_peers_of_the_own_user_have_files_for_handshakes() {
         (false, files(1, LENGTH + 4096), true),
         (true, files(1, LENGTH), true),
     ] {
-        let (mut device, far, _bells) = with_hostile();
+        let (mut device, far, _doorbells) = with_hostile();
         let key = device.channels.iter().next().unwrap().0;
         if is_stranger {
             device.channels.for_each(|at| at.uid = own() + 1);

@@ -27,7 +27,7 @@ fn a_polled_head_shows_a_message_before_its_ring_is_reported() {
     assert_eq!(two.poll(), Some(report(1)), "the ring stays");
     send(&mut one, 2);
     assert_eq!((two.poll(), poll(&two)), (Some(report(2)), None));
-    // Flags alone are news.
+    // A change of flags alone is reported.
     let mut done = cdc(2);
     done[23] = 0x80;
     one.move_cdc(remote, 0, 0, &done, false).unwrap();

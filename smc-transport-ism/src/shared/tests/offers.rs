@@ -51,7 +51,7 @@ fn outcomes(device: &mut Device) -> (Vec<Dmb>, Vec<Dmb>) {
 /// A peer that stops for a while: offers lie unread, more wait for room, it reads some of
 /// them, and one DMB is closed, whose withdrawal makes way for all that waits.
 fn rounds(count: usize) {
-    let (mut device, far, _bells) = with_hostile();
+    let (mut device, far, _doorbells) = with_hostile();
     for round in 0..count {
         let mut dmbs = register_until_waiting(&mut device, 50);
         let (mut reported, _) = outcomes(&mut device);
@@ -106,7 +106,7 @@ fn each_dmb_that_another_message_makes_way_for_is_reported() {
         }),
     ];
     for (what, flush) in flushes {
-        let (mut device, far, _bells) = with_hostile();
+        let (mut device, far, _doorbells) = with_hostile();
         let mut dmbs = register_until_waiting(&mut device, 5);
         let (mut reported, _) = outcomes(&mut device);
         read(&far, usize::MAX);
@@ -121,7 +121,7 @@ fn each_dmb_that_another_message_makes_way_for_is_reported() {
 //= SHM-023 test
 #[test]
 fn each_dmb_is_reported_though_the_flush_fails_then() {
-    let (mut device, far, _bells) = with_hostile();
+    let (mut device, far, _doorbells) = with_hostile();
     let dmbs = register_until_waiting(&mut device, 5);
     let (reported, _) = outcomes(&mut device);
     drop(far);
@@ -153,7 +153,7 @@ fn each_dmb_is_reported_though_the_flush_fails_then() {
 //= SHM-028 test
 #[test]
 fn offers_that_wait_for_a_stopped_peer_fail_in_time() {
-    let (mut device, far, _bells) = with_hostile();
+    let (mut device, far, _doorbells) = with_hostile();
     let begin = Instant::now();
     let dmbs = register_until_waiting(&mut device, 50);
     let (reported, _) = outcomes(&mut device);
@@ -204,7 +204,7 @@ fn iterate(device: &mut Device) -> (usize, Vec<IsmReport>) {
 #[test]
 fn a_flush_that_fails_for_good_ends_the_channel_and_keeps_no_processor_busy() {
     for polled in [true, false] {
-        let (mut device, far, _bells) = with_hostile();
+        let (mut device, far, _doorbells) = with_hostile();
         if polled {
             device.set_externally_polled();
         }

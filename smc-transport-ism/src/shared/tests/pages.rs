@@ -220,7 +220,7 @@ fn pages_that_a_peer_may_not_send_end_its_channel() {
         ),
     ];
     for ((breach, act), is_kept) in breaches {
-        let (mut device, far, _bells) = with_hostile();
+        let (mut device, far, _doorbells) = with_hostile();
         let slots = if breach.contains("file") {
             FIRST + 513
         } else {
@@ -243,9 +243,9 @@ fn pages_that_a_peer_may_not_send_end_its_channel() {
         }
     }
     // Before it got a slot there, not even the first.
-    let (mut device, far, bells) = with_hostile();
+    let (mut device, far, doorbells) = with_hostile();
     let (dmb, _) = registered(&mut device, HOSTILE);
-    ring(&bells, ring_for(&device, dmb));
+    ring(&doorbells, ring_for(&device, dmb));
     assert!(matches!(next(&mut device), IsmReport::Signalled { .. }));
     send(&far, 0);
     let vanished = IsmReport::Event(DeviceEvent::vanished(HOSTILE));
@@ -256,7 +256,7 @@ fn pages_that_a_peer_may_not_send_end_its_channel() {
 //= SHM-070 test
 #[test]
 fn a_slot_far_behind_brings_no_pages() {
-    let (mut device, far, _bells) = with_hostile();
+    let (mut device, far, _doorbells) = with_hostile();
     let offer = |token, slot| Message::Offer {
         token: DmbToken(token),
         len: LEN,

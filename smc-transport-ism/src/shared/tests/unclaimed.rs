@@ -16,7 +16,7 @@ use crate::shared::socket::Socket;
 pub(super) struct Stranger {
     pub(super) peer: Peer,
     pub(super) far: Socket,
-    _bells: DoorbellPage,
+    _doorbells: DoorbellPage,
 }
 
 /// A user of this number; 0 is this process's own.
@@ -28,14 +28,14 @@ impl Stranger {
     /// Its channel's first message is left unread.
     pub(super) fn join(device: &mut Device, gid: u64, uid: u32) -> Self {
         let gid = Gid128 { gid, ext: 0 };
-        let (mut channel, bells, far) = begun_by_hostile(device, gid);
+        let (mut channel, doorbells, far) = begun_by_hostile(device, gid);
         channel.uid = uid;
         device.adopt(channel).unwrap();
         let peer = Peer { gid, uid };
         Self {
             peer,
             far,
-            _bells: bells,
+            _doorbells: doorbells,
         }
     }
 

@@ -46,7 +46,7 @@ fn an_offer_fails_when_the_peer_has_taken_nothing_for_so_long_and_not_before() {
 /// woke the device, and not by one of the rare polls of all sockets.
 #[test]
 fn a_wait_without_end_ends_with_a_report() {
-    let (mut device, far, _bells) = with_hostile();
+    let (mut device, far, _doorbells) = with_hostile();
     device.limit_spin(Duration::ZERO);
     far.send(Message::Wake, None).unwrap();
     far.send(Message::Event { code: 1, info: 2 }, None).unwrap();
@@ -57,7 +57,7 @@ fn a_wait_without_end_ends_with_a_report() {
 
 #[test]
 fn sockets_are_polled_once_for_each_notification_that_they_may_be_readable() {
-    let (mut device, _far, _bells) = with_hostile();
+    let (mut device, _far, _doorbells) = with_hostile();
     device.set_externally_polled();
     device.note_readable();
     assert!(device.unread);

@@ -48,8 +48,8 @@ fn last_messages_come_first_whichever_channel_they_came_by() {
 //= SHM-035 test
 #[test]
 fn a_channel_that_ends_beside_another_takes_its_dmbs_along() {
-    let (mut device, first, _bells) = with_hostile();
-    let (_other_bells, _other) = join_hostile(&mut device, HOSTILE);
+    let (mut device, first, _doorbells) = with_hostile();
+    let (_other_doorbells, _other) = join_hostile(&mut device, HOSTILE);
     let remote = offered(&mut device, &first, 1);
     drop(first);
     device.note_readable();
@@ -65,7 +65,7 @@ fn a_channel_that_ends_beside_another_takes_its_dmbs_along() {
 //= SHM-035 test
 #[test]
 fn withdrawals_among_rings_without_end_fill_no_memory() {
-    let (mut device, far, bells) = with_hostile();
+    let (mut device, far, doorbells) = with_hostile();
     let own = [(); 8].map(|()| registered(&mut device, HOSTILE).0);
     let lost: Vec<_> = (1..=200)
         .map(|token| offered(&mut device, &far, token))
@@ -74,7 +74,7 @@ fn withdrawals_among_rings_without_end_fill_no_memory() {
     for token in 1..=200 {
         for _ in 0..1024 {
             own.iter()
-                .for_each(|dmb| ring(&bells, ring_for(&device, *dmb)));
+                .for_each(|dmb| ring(&doorbells, ring_for(&device, *dmb)));
         }
         let token = DmbToken(token);
         far.send(Message::Withdraw { token }, None).unwrap();
@@ -99,7 +99,7 @@ fn withdrawals_among_rings_without_end_fill_no_memory() {
 //= SHM-035 test
 #[test]
 fn a_signal_is_queued_once_until_it_is_taken() {
-    let (mut device, far, bells) = with_hostile();
+    let (mut device, far, doorbells) = with_hostile();
     let own: Vec<_> = (0..500)
         .map(|at| {
             device.register_dmb(LEN, HOSTILE, None).unwrap();
@@ -116,7 +116,7 @@ fn a_signal_is_queued_once_until_it_is_taken() {
         let lost = [1, 2].map(|at| offered(&mut device, &far, 2 * round + at));
         for at in [1, 2] {
             own.iter()
-                .for_each(|dmb| ring(&bells, ring_for(&device, *dmb)));
+                .for_each(|dmb| ring(&doorbells, ring_for(&device, *dmb)));
             let token = DmbToken(2 * round + at);
             far.send(Message::Withdraw { token }, None).unwrap();
             // The withdrawal is read, not only the rings before it.
