@@ -33,7 +33,7 @@ trap 'rm -rf "$stage"' EXIT
 umask 022
 root=$stage/debian/smcx
 install -D -m 755 "$binaries/smcx" "$root/usr/bin/smcx"
-# Where `smcx run` looks for it, seen from /usr/bin.
+# Where `smcx run` searches for it, seen from /usr/bin.
 install -D -m 644 "$binaries/deps/libsmc_preload.so" "$root/usr/lib/smcx/libsmc-preload.so"
 strip --strip-unneeded --remove-section=.comment --remove-section=.note \
   "$root/usr/bin/smcx" "$root/usr/lib/smcx/libsmc-preload.so"

@@ -328,7 +328,7 @@ pub enum Command {
     #[cfg(target_os = "linux")]
     #[command(after_help = "Examples:\n  \
         smcx top                           by rate, each second\n  \
-        smcx top -s stalls -f redis        who waits for its peer, of one program\n\n\
+        smcx top -s stalls -f redis        connections of one program, by stalls\n\n\
         Keys: q ends it, s sorts by the next column, r reverses the order, p pauses, / begins a\n\
         filter, Esc removes it, arrows and pages scroll.")]
     Top(TopArguments),

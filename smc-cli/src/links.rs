@@ -39,7 +39,7 @@ pub fn run(arguments: &LinksArguments, stdout: &mut dyn Write) -> Result<(), Fai
     missing.map_or(Ok(()), Err)
 }
 
-/// The link groups of all processes that this one may look into.
+/// The link groups of all processes that this one may read.
 pub(crate) fn all() -> Result<Vec<Group>, Failure> {
     let found = crate::processes::all()?;
     let groups = found.flat_map(|found| {

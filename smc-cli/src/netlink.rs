@@ -468,7 +468,7 @@ mod tests {
 
     /// The kernel of this machine has generic netlink itself as a family, and none of this name.
     #[test]
-    fn the_kernel_tells_a_family_that_is_not_there_from_a_command_that_is_not() {
+    fn the_kernel_distinguishes_an_absent_family_from_an_absent_command() {
         assert_eq!(family_number("nlctrl"), Ok(CONTROL));
         assert_eq!(family_number("no such"), Err(Refusal::Absent));
         assert_eq!(list("no such", 1, |_| {}), Err(Refusal::Absent));

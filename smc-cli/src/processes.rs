@@ -10,7 +10,7 @@ use crate::ss::row::process_name;
 /// Processes that are named as not listed; that there are further ones is said without their names.
 const NAMED: usize = 16;
 
-/// The processes that this one may look into, one after the other.
+/// The processes whose memory this one may read, one after the other.
 ///
 /// # Errors
 /// `/proc` cannot be read.
@@ -26,7 +26,7 @@ pub(crate) fn write_unlisted(out: &mut dyn Write) -> io::Result<()> {
     for process in unlisted.by_ref().take(NAMED) {
         writeln!(out, "{}", sentence(&process))?;
     }
-    // Looking for one further process is enough: hostile users have many.
+    // One further process is enough: hostile users have many.
     if unlisted.next().is_some() {
         writeln!(out, "further processes like these are not named")?;
     }

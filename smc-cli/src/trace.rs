@@ -26,7 +26,7 @@ use session::{Form, Session};
 /// Notes of a process that are read at one go.
 const AT_ONCE: usize = 4096;
 
-/// Shortest and longest time between two looks at a ring.
+/// Shortest and longest time between two polls of a ring.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
 
 /// An event of a process.

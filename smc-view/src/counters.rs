@@ -11,7 +11,7 @@ pub(crate) const KEYS: usize = 65;
 /// Distinct reasons of fallbacks, by side; further ones are counted in the totals alone.
 pub(crate) const FALLBACKS: usize = 64;
 
-/// Counters of a connection, which one thread at a time writes: who reads or writes the
+/// Counters of a connection, which one thread at a time writes: the one that reads or writes the
 /// connection.
 #[repr(C)]
 pub(crate) struct Counters {

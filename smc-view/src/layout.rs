@@ -41,7 +41,7 @@ pub(crate) struct ConnectionSlot {
 
 const _: () = assert!(size_of::<ConnectionSlot>() == 576);
 
-/// Who publishes, and how many rows were ever used.
+/// The process that publishes, and how many rows were ever used.
 #[repr(C, align(64))]
 pub(crate) struct Head {
     /// Set last.

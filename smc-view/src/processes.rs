@@ -15,7 +15,7 @@ use crate::text;
 /// Most memory files of a process that are opened to find its view.
 const CANDIDATES: usize = 64;
 
-/// Most descriptors of a process that are looked at to find its view, some 10 us each.
+/// Most descriptors of a process that are checked to find its view, some 10 us each.
 pub const MAX_DESCRIPTORS: usize = 1 << 16;
 
 /// A process that publishes its connections.
@@ -196,8 +196,8 @@ fn views(root: &Path) -> impl Iterator<Item = View> {
 }
 
 /// Paths of a process's memory files of a name, [`CANDIDATES`] at most, among its first
-/// [`MAX_DESCRIPTORS`] descriptors: a hostile process has as many of either as it likes, and to look at
-/// each takes time.
+/// [`MAX_DESCRIPTORS`] descriptors: a hostile process has as many of either as it likes, and to
+/// check each takes time.
 pub(crate) fn candidates(root: &Path, name: &'static str) -> io::Result<Candidates> {
     Candidates::among(root, name, MAX_DESCRIPTORS)
 }
@@ -206,14 +206,14 @@ pub(crate) fn candidates(root: &Path, name: &'static str) -> io::Result<Candidat
 pub(crate) struct Candidates {
     descriptors: fs::ReadDir,
     name: &'static str,
-    /// Descriptors that are still looked at.
+    /// Descriptors that are still checked.
     left: usize,
     /// Files that are still returned.
     files: usize,
 }
 
 impl Candidates {
-    /// Looks at this number of descriptors at most.
+    /// Checks this number of descriptors at most.
     fn among(root: &Path, name: &'static str, most: usize) -> io::Result<Self> {
         Ok(Self {
             descriptors: fs::read_dir(root.join("fd"))?,
@@ -223,7 +223,7 @@ impl Candidates {
         })
     }
 
-    /// Whether the process has descriptors that are not looked at because it has so many.
+    /// Whether the process has descriptors that are not checked because it has so many.
     fn left_out(&mut self) -> bool {
         self.left == 0 && self.descriptors.next().is_some()
     }
@@ -312,19 +312,19 @@ mod tests {
         }
         let opened = candidates(&root, NAME).unwrap().count();
         assert_eq!(opened, CANDIDATES);
-        // Whatever the others are, it is a bounded number of descriptors that is looked at.
+        // Whatever the others are, a bounded number of descriptors is checked.
         for (most, left_out) in [
             (10, true),
             (4 * CANDIDATES, false),
             (4 * CANDIDATES + 1, false),
         ] {
-            let mut looked = Candidates::among(&root, "other name", most).unwrap();
-            assert_eq!(looked.by_ref().count(), 0);
-            assert_eq!(looked.left_out(), left_out, "{most}");
+            let mut found = Candidates::among(&root, "other name", most).unwrap();
+            assert_eq!(found.by_ref().count(), 0);
+            assert_eq!(found.left_out(), left_out, "{most}");
         }
-        let mut looked = Candidates::among(&root, NAME, 10).unwrap();
-        assert!(looked.by_ref().count() <= 10);
-        assert!(looked.left_out());
+        let mut found = Candidates::among(&root, NAME, 10).unwrap();
+        assert!(found.by_ref().count() <= 10);
+        assert!(found.left_out());
         fs::remove_dir_all(&root).unwrap();
     }
 

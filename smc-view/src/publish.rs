@@ -296,7 +296,7 @@ impl Publisher {
         if let Some(entry) = totals.fallbacks.iter().find(|entry| entry.claim(key)) {
             add_shared(&entry.count, 1);
         }
-        // Who reads the total first finds at least as many reasons.
+        // A reader that reads the total first finds at least as many reasons.
         total.fetch_add(1, Ordering::Release);
     }
 
@@ -415,7 +415,7 @@ impl ConnectionRow {
         if !self.publisher.is_own() {
             return;
         }
-        // Who has the places writes rows alone.
+        // Only the thread that has the places writes rows.
         let _alone = self.publisher.places();
         self.slot.row.change(0, |word| {
             let mut bytes = word.to_ne_bytes();
@@ -424,7 +424,7 @@ impl ConnectionRow {
         });
     }
 
-    /// Who has the places writes rows alone.
+    /// Only the thread that has the places writes rows.
     fn write(&self, _: &Places, connection: &Connection) {
         let technology = match connection.technology {
             Technology::SmcD => 1,

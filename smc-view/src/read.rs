@@ -31,7 +31,7 @@ pub struct View {
     file: OwnedFd,
     /// Where the descriptors of the process are listed.
     descriptors: PathBuf,
-    /// As they were last looked for.
+    /// Pages found by the last search.
     pages: Mutex<Pages>,
 }
 

@@ -358,7 +358,7 @@ fn ten_thousand_connections_are_read_fast_and_stall_nothing() {
         // Without optimization, on a machine that others use, much longer.
         let most = if cfg!(debug_assertions) { 2000 } else { 100 };
         assert!(best < Duration::from_millis(most), "{best:?}");
-        // Whoever shares the processors may hold a thread up now and then.
+        // Other users of the processors may hold up a thread now and then.
         assert!(stalls * 100 <= turns, "{stalls} of {turns}");
     });
 }
@@ -384,7 +384,7 @@ fn rows_without_memory_are_counted_as_hidden() {
     let _again = publisher.connection(&over_memory(1)).unwrap();
     assert_eq!(hidden(), before);
 
-    // Memory for what stands first, and none for sentences, stacks, groups and links.
+    // Memory for what comes first, and none for sentences, stacks, groups and links.
     let first = std::mem::offset_of!(Layout, sentences).next_multiple_of(page);
     let (_file, memory) = Memory::<Layout>::scarce(NAME, first);
     let publisher = Publisher::of(memory).unwrap();

@@ -1,11 +1,11 @@
 //! The bytes of a capture file: decompressed if they are gzip, and with the magic number in front
-//! that tells pcap from pcapng.
+//! that distinguishes pcap from pcapng.
 
 use std::io::{self, Cursor, Read};
 
 use flate2::read::MultiGzDecoder;
 
-/// Bytes by which formats are told apart.
+/// Bytes that distinguish the formats.
 const MAGIC_LENGTH: u64 = 4;
 
 /// The first two bytes of gzip (RFC 1952).

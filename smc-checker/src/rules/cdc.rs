@@ -104,7 +104,7 @@ fn started(view: &CdcView<'_>) -> Judgement {
     if flow.last.is_some() || (0..=holds).contains(&produced) && (0..=reads).contains(&consumed) {
         return Judgement::Fine;
     }
-    wrong!("the first CDC message stands {produced} octets behind the start, and {consumed} read")
+    wrong!("the first CDC message is {produced} octets behind the start, and {consumed} read")
 }
 
 fn producer(view: &CdcView<'_>) -> Judgement {

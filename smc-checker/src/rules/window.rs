@@ -81,7 +81,7 @@ fn idle(view: &CdcView<'_>) -> Judgement {
     )
 }
 
-/// A message whose only news is how far its sender has read.
+/// A message that changes nothing but how far its sender has read.
 fn is_update(view: &CdcView<'_>) -> bool {
     let (Some(flow), Some(into), Some(own)) = (view.flow(), view.into, view.own) else {
         return false;

@@ -36,7 +36,7 @@ pub(crate) struct Flow {
     /// When it last asked to be notified of everything that is read, and which position it
     /// had published then.
     pub(crate) asked: Option<(u64, u64)>,
-    /// Whether messages of it are missing, so that the next one is news.
+    /// Whether messages of it are missing, so that the next one may change anything.
     pub(crate) lost: bool,
 }
 
@@ -52,13 +52,13 @@ impl Flow {
         self.flags().intersects(last)
     }
 
-    /// Position that a message's producer cursor stands at.
+    /// Position that a message's producer cursor is at.
     pub(crate) fn producer(&self, ring: Ring, cdc: &Cdc) -> i64 {
         let last = self.last.map_or(ring.start(), |cdc| cdc.producer);
         self.produced.cast_signed() + ring.advance(last, cdc.producer)
     }
 
-    /// Position that a message's consumer cursor stands at.
+    /// Position that a message's consumer cursor is at.
     pub(crate) fn consumer(&self, ring: Ring, cdc: &Cdc) -> i64 {
         let last = self.last.map_or(ring.start(), |cdc| cdc.consumer);
         self.consumed.cast_signed() + ring.advance(last, cdc.consumer)

@@ -50,7 +50,7 @@ impl Request {
 pub(crate) struct Announced {
     /// RMBs announced.
     pub(crate) rmbs: Vec<RmbNumber>,
-    /// The last count of pairs left, and how many pairs stood with it.
+    /// The last count of pairs left, and how many pairs were announced with it.
     pub(crate) remaining: Option<u8>,
     /// Whether a pair was of no RMB, or the count was not one of RMBs.
     pub(crate) odd: bool,
@@ -333,7 +333,7 @@ impl Group {
         }
     }
 
-    /// Where a request of the kind of this message stands: the one about the same link,
+    /// Where a request of the kind of this message is: the one about the same link,
     /// if there is one.
     fn place_of(&self, message: &Message, by: Side, link: LinkIndex) -> Option<usize> {
         let (kind, adds) = (message.kind(), message.adds());

@@ -53,9 +53,9 @@ pub(crate) static CASES: &[Case] = &[
 /// The client sends a message without data behind a line, with these flags.
 fn behind_urgent_data(line: &str, flags: ProducerFlags) -> Scenario {
     with(|s| {
-        let mut news = cdc(3, token(SERVER, 1), 2001, 0);
-        news.producer_flags = flags;
-        s.insert_behind(line, cdc_line(CLIENT, 0, news));
+        let mut update = cdc(3, token(SERVER, 1), 2001, 0);
+        update.producer_flags = flags;
+        s.insert_behind(line, cdc_line(CLIENT, 0, update));
         s.line("cdc 3").cdc().sequence = 4;
         s.line("validation").cdc().sequence = 4;
         s.line("cdc 4").cdc().sequence = 5;

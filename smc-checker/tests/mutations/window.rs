@@ -15,11 +15,11 @@ pub(crate) static CASES: &[Case] = &[
                 let what = write(0, SERVER, 1, offset, length);
                 s.insert_behind("cdc 1", Line::new("new", 0, CLIENT, what));
             }
-            let mut news = cdc(2, token(SERVER, 1), 1, 0);
-            news.producer.wrap = 1;
+            let mut update = cdc(2, token(SERVER, 1), 1, 0);
+            update.producer.wrap = 1;
             let end = s.place("write 2");
             s.0.truncate(end);
-            s.0.push(cdc_line(CLIENT, 0, news));
+            s.0.push(cdc_line(CLIENT, 0, update));
         })
     }),
     (&["window-consumer"], || {

@@ -134,7 +134,7 @@ impl Links {
             life.asymmetric |= status.asymmetric;
             if let [Some(client), Some(server)] = life.ends {
                 life.up_at = Some(now);
-                // The first one is no news.
+                // The first one is not reported.
                 if index == 0 {
                     return index;
                 }

@@ -82,7 +82,7 @@ fn name_interfaces(devices: &mut [Device]) {
     for (_, port) in devices.iter_mut().flat_map(|device| &mut device.ports) {
         let name = netdevice::index_to_name(&socket, port.interface);
         let name = name.unwrap_or_default();
-        // Whoever administers the network may choose any bytes but blanks.
+        // The administrator of the network may choose any bytes but blanks.
         port.interface_name = smc_view::printable(name.as_bytes());
     }
 }

@@ -10,7 +10,7 @@ use crate::netlink::{
     Refusal, attributes, list, number, read_until_unchanged, text, u32_at, u64_at,
 };
 
-/// The family of all that the kernel tells of SMC.
+/// The family of all that the kernel reports about SMC.
 pub(crate) const FAMILY: &str = "SMC_GEN_NETLINK";
 /// `SMC_NETLINK_GET_LINK_SMCR`: each group of SMC-R, followed by its links.
 const LINKS: u8 = 3;

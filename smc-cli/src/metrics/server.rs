@@ -1,4 +1,4 @@
-//! A server for those who collect metrics: bounded in connections, time and memory, whoever asks.
+//! A server for collectors of metrics: bounded in connections, time and memory for any client.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -80,7 +80,7 @@ async fn serve(
         tokio::select! {
             () = signals.next() => return Ok(()),
             _ = sample.tick() => {
-                // Otherwise they are being read. Whoever asks gets what is wrong.
+                // Otherwise they are being read. A client gets what is wrong.
                 if let Ok(mut collector) = shared.clone().try_lock_owned() {
                     spawn_blocking(move || drop(collector.refresh()));
                 }

@@ -17,7 +17,7 @@ use crate::output::reason;
 const CHUNK: usize = 64 << 10;
 
 /// How often bytes are counted within the time after which a connection is idle.
-const LOOKS: u32 = 4;
+const CHECKS: u32 = 4;
 
 /// What ends a connection besides its ends.
 pub(super) struct Limits {
@@ -147,8 +147,8 @@ async fn idle(most: Option<Duration>, there: &AtomicU64, back: &AtomicU64) {
     };
     let counts = || (there.load(Ordering::Relaxed), back.load(Ordering::Relaxed));
     let (mut last, mut idle) = (counts(), 0);
-    while idle < LOOKS {
-        sleep(most / LOOKS).await;
+    while idle < CHECKS {
+        sleep(most / CHECKS).await;
         let now = counts();
         idle = if now == last { idle + 1 } else { 0 };
         last = now;

@@ -88,8 +88,8 @@ pub(super) fn write(counted: &[(String, Statistics)]) -> Result<(), Failure> {
     write().map_err(|error| Failure::Problem(format!("{}: {}", path.display(), reason(&error))))
 }
 
-/// The numbers of as many processes as the file may have: whoever has very many of them is not to
-/// make it one that is not read any more.
+/// The numbers of as many processes as the file may have: a user with very many of them must not
+/// make it too long to be read.
 fn kept(counted: &[(String, Statistics)]) -> BTreeMap<&str, Vec<u64>> {
     let most = MOST as usize / MOST_OF_ONE;
     let counted = counted.iter().take(most);

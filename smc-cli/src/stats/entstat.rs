@@ -14,7 +14,7 @@ use super::text::{connections, reason};
 /// Columns of the transmit statistics.
 const LEFT: usize = 46;
 
-/// Transmit statistics with the receive statistics beside them. A counter of SMC stands behind a
+/// Transmit statistics with the receive statistics beside them. A counter of SMC is behind a
 /// name, by the part of its key behind `SMC_`.
 const GENERIC: [(Field, Field); 6] = [
     (("Packets", "TX_CNT"), ("Packets", "RX_CNT")),

@@ -10,7 +10,7 @@ use smc_view::Found;
 /// Most connections that are kept: a hostile process names as many as it likes.
 const MOST: usize = 1 << 16;
 
-/// Shortest time between two looks into views.
+/// Shortest time between two reads of views.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// A connection, until its number is given to another one.
@@ -20,7 +20,7 @@ type Key = (u32, u16, u64);
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     ends: HashMap<Key, (SocketAddr, SocketAddr)>,
-    looked: Option<Instant>,
+    read_at: Option<Instant>,
 }
 
 /// The number of a connection, as views and notes have it.
@@ -39,7 +39,7 @@ impl Names {
         self.ends.insert((process, stack, conn), ends);
     }
 
-    /// The addresses of a connection, from what its process publishes if that was not looked at
+    /// The addresses of a connection, from what its process publishes if that was not read
     /// lately.
     pub(crate) fn of(
         &mut self,
@@ -51,14 +51,14 @@ impl Names {
         if let Some(ends) = self.ends.get(&key) {
             return Some(*ends);
         }
-        if self.looked.is_none_or(|at| at.elapsed() >= PAUSE) {
-            self.looked = Some(Instant::now());
-            self.look(process);
+        if self.read_at.is_none_or(|at| at.elapsed() >= PAUSE) {
+            self.read_at = Some(Instant::now());
+            self.read_view(process);
         }
         self.ends.get(&key).copied()
     }
 
-    fn look(&mut self, process: u32) {
+    fn read_view(&mut self, process: u32) {
         let Some(found) = Found::at(process) else {
             return;
         };

@@ -10,7 +10,7 @@ use super::filter::Filter;
 use super::names::Names;
 use super::{Happened, PAUSES, qlog, text};
 
-/// Time between two looks when nothing more is to be shown.
+/// Time between two polls when nothing more is to be shown.
 pub(super) const IDLE: Duration = Duration::from_secs(3600);
 
 /// The form of the output.
@@ -72,7 +72,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Writes what stands before the events.
+    /// Writes what is before the events.
     ///
     /// # Errors
     /// The output cannot be written.
@@ -98,7 +98,7 @@ impl<'a> Session<'a> {
         self.left == Some(0) || self.until.is_some_and(|until| until <= Instant::now())
     }
 
-    /// What notes are given to, of one look at a ring.
+    /// What notes are given to, of one poll of a ring.
     pub fn taker(&mut self) -> Taker<'_, 'a> {
         Taker {
             session: self,
@@ -115,7 +115,7 @@ impl<'a> Session<'a> {
         self.out.flush()
     }
 
-    /// Time until the next look, longer if the last ones found nothing.
+    /// Time until the next poll, longer if the last ones found nothing.
     pub fn pause(&mut self) -> Duration {
         let pause = self.pause;
         self.pause = (pause * 2).min(PAUSES.1);
@@ -163,10 +163,10 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Notes of one look at a ring.
+/// Notes of one poll of a ring.
 pub struct Taker<'s, 'a> {
     session: &'s mut Session<'a>,
-    /// Events that are to be shown when the addresses are known that stand behind them.
+    /// Events that are to be shown when the addresses are known that are behind them.
     events: Vec<(u32, NotedEvent)>,
     unknown: u64,
 }

@@ -121,7 +121,7 @@ fn messages_of_a_pcapng_are_shown_as_they_come() {
     feed(&file, &pieces, &frames);
 }
 
-/// Whoever reads the output may go at any time: the command does not wait for input then.
+/// The reader of the output may go at any time: the command does not wait for input then.
 #[test]
 fn a_reader_that_goes_ends_the_command() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_smcx"))

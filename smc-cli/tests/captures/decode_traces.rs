@@ -192,7 +192,7 @@ fn packets_of_kernels_have_a_right_crc_and_known_senders() {
 
 /// Messages and writes on each link, by the GIDs that they went between.
 #[test]
-fn each_message_of_the_capture_with_two_links_tells_its_link() {
+fn each_message_of_the_capture_with_two_links_names_its_link() {
     let mut counts: BTreeMap<(u64, &str), usize> = BTreeMap::new();
     for record in records(&vector(CAPTURES[1])) {
         if record["destination_qpn"].is_null() {
@@ -248,7 +248,7 @@ fn text_lines_begin_with_frame_and_time_and_leave_repeats_out() {
 }
 
 #[test]
-fn verbose_text_tells_all_fields_one_a_line() {
+fn verbose_text_lists_all_fields_one_a_line() {
     let capture = vector(CAPTURES[1]);
     let text = smcx(["decode".as_ref(), capture.as_os_str(), "-v".as_ref()]);
     assert_eq!(text.status, 0);

@@ -202,7 +202,7 @@ fn bad_input_gets_one_clear_sentence() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_full_disk_is_told_early_or_late() {
+fn a_full_disk_is_reported_early_or_late() {
     let full = "/dev/full: the capture cannot be written: no space left on device";
     // Before anything is flushed, and in the middle of a run that would take long.
     assert_eq!(complaint(&["--bytes", "1k", "--pcap", "/dev/full"]), full);

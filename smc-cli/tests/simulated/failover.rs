@@ -20,7 +20,7 @@ fn json(arguments: &[&str]) -> (u8, Value) {
     )
 }
 
-/// Looks for words in this order.
+/// Searches for words in this order.
 fn expect(text: &str, words: &[&str]) {
     let mut rest = text;
     for words in words {
@@ -88,7 +88,7 @@ fn links_of_version_2_die_and_come_back_as_well() {
 }
 
 #[test]
-fn the_ladder_tells_the_story() {
+fn the_ladder_shows_the_failover() {
     let arguments = ["--bytes", "4m", "--rnics", "2", "--kill-link", "30,60"];
     let outcome = demo(&[&arguments[..], &["--revive", "45"]].concat());
     assert_eq!((outcome.status, outcome.stderr.as_str()), (0, ""));
@@ -165,7 +165,7 @@ fn as_many_links_as_rnics() {
 }
 
 #[test]
-fn json_tells_how_links_died() {
+fn json_reports_how_links_died() {
     let arguments = ["--bytes", "4m", "--rnics", "4", "--kill-link", "20,40,60"];
     let (status, record) = json(&[&arguments[..], &["--revive", "50"]].concat());
     assert_eq!((status, &record["failovers"]), (0, &6.into()), "{record}");

@@ -161,7 +161,7 @@ fn failing() -> Findings {
 }
 
 #[test]
-fn a_failed_seed_is_told_with_the_command_that_replays_it() {
+fn a_failed_seed_is_reported_with_the_command_that_replays_it() {
     let replay = "smcx sim --seeds 7..8 --pcap seed-7.pcapng --trace";
     for form in [&[][..], &["--quiet"], &["--json"]] {
         let mut shown = Vec::new();

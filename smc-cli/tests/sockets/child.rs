@@ -8,9 +8,9 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Who runs the command.
+/// The user that runs the command.
 pub(crate) enum User {
-    /// Whoever runs the tests.
+    /// The user that runs the tests.
     Own,
     /// Another user, without any right, with a copy of the command that it may read.
     Other(PathBuf, u32),
@@ -40,7 +40,7 @@ fn copy_for(uid: u32) -> PathBuf {
 }
 
 impl User {
-    /// One without any right: whoever runs the tests, if that is one.
+    /// A user without any right: the one that runs the tests, if it has none.
     pub(crate) fn without_rights() -> Self {
         let status = fs::read_to_string("/proc/self/status").unwrap();
         if capabilities(&status) == 0 {
@@ -59,7 +59,7 @@ impl User {
             Self::Own => Command::new(env!("CARGO_BIN_EXE_smcx")),
             Self::Other(path, uid) => {
                 let mut command = Command::new(path);
-                // Who changes from root to another user loses all capabilities.
+                // A process that changes from root to another user loses all capabilities.
                 command.uid(*uid).gid(*uid).current_dir("/");
                 command
             }

@@ -146,7 +146,7 @@ fn a_port_is_usable_or_it_is_facts_why_not() {
 }
 
 #[test]
-fn an_ism_function_tells_who_has_it_and_its_network() {
+fn an_ism_function_is_shown_with_its_user_and_its_network() {
     let root = Root::new("ism");
     let at = |name: &str| format!("bus/pci/devices/0000:00:00.0/{name}");
     root.put(&at("vendor"), "0x1014\n");

@@ -409,8 +409,8 @@ fn nest(kind: u16, parts: &[Vec<u8>]) -> Vec<u8> {
     attribute(0x8000 | kind, &parts.concat())
 }
 
-/// What the kernel says of a group of SMC-R, one of its links, and a group of SMC-D.
-fn told_by_the_kernel() -> [Vec<u8>; 3] {
+/// Messages of the kernel about a group of SMC-R, one of its links, and a group of SMC-D.
+fn kernel_messages() -> [Vec<u8>; 3] {
     let word = |kind, value: u32| attribute(kind, &value.to_ne_bytes());
     let version_2 = |kind| {
         nest(
@@ -467,7 +467,7 @@ fn told_by_the_kernel() -> [Vec<u8>; 3] {
 #[test]
 fn groups_of_the_kernel_are_shown_beside_those_of_programs() {
     let (mut groups, mut interfaces) = (Vec::new(), Vec::new());
-    for message in told_by_the_kernel() {
+    for message in kernel_messages() {
         kernel::parse(&message, &mut groups, &mut interfaces);
     }
     assert_eq!(interfaces, [(0, 0, u32::MAX)]);
@@ -494,7 +494,7 @@ fn groups_of_the_kernel_are_shown_beside_those_of_programs() {
 /// Whatever the bytes are, nothing but what is complete is listed, and reading them ends.
 #[test]
 fn what_is_cut_off_or_damaged_is_left_out() {
-    let all = told_by_the_kernel();
+    let all = kernel_messages();
     for message in &all {
         for end in 0..message.len() {
             let (mut groups, mut interfaces) = (Vec::new(), Vec::new());

@@ -81,7 +81,7 @@ fn source(process: u32, program: &str, connections: Vec<(Connection, Counted)>) 
 /// Three programs that were read twice, two seconds apart.
 fn app() -> App {
     let mut app = App::default();
-    let look = |factor: u64| {
+    let sample = |factor: u64| {
         [
             source(
                 10,
@@ -99,8 +99,8 @@ fn app() -> App {
             source(30, "curl\u{202e}", vec![connection(1, Technology::Tcp, 0)]),
         ]
     };
-    app.model.observe(Duration::ZERO, look(1));
-    app.model.observe(Duration::from_secs(2), look(2));
+    app.model.observe(Duration::ZERO, sample(1));
+    app.model.observe(Duration::from_secs(2), sample(2));
     app
 }
 
@@ -129,7 +129,7 @@ fn programs(app: &App) -> Vec<u64> {
 }
 
 #[test]
-fn rates_are_those_between_two_looks() {
+fn rates_are_those_between_two_samples() {
     let app = app();
     let lines = app.lines();
     let rates = lines[0].rates;
@@ -154,7 +154,7 @@ fn what_is_new_or_restarts_has_no_rate_and_histories_are_bounded() {
     app.model.observe(Duration::from_secs(4), &[again.clone()]);
     assert_eq!(app.lines()[0].rates.both(), 0.0);
     assert_eq!(app.model.groups.values().next().unwrap().history, [0]);
-    // Two looks at the same time divide by nothing.
+    // Two samples at the same time divide by nothing.
     again.snapshot.connections[0].1.sent = u64::MAX;
     app.model.observe(Duration::from_secs(4), &[again.clone()]);
     assert!(app.lines()[0].rates.sent.is_finite());
@@ -236,7 +236,7 @@ fn the_screen_shows_connections_and_a_sparkline_of_each_group() {
     }
     assert_eq!(lines[10], "Link groups, by rate");
     assert!(lines[13].starts_with("q end  s sort"), "{lines:?}");
-    // A small screen has what counts: who sends how much, and the keys.
+    // A small screen has what counts: senders with their rates, and the keys.
     let small = screen(&mut app, 20, 5);
     assert_eq!(
         small[2..],

@@ -547,7 +547,7 @@ fn the_status_is_that_of_the_program() {
     }
 }
 
-/// Who may trace a process is decided by the kernel, and what stands in the way is named.
+/// The kernel decides which users may trace a process, and what is in the way is named.
 #[test]
 fn what_cannot_be_traced_is_named() {
     let outcome = smcx(["trace", "4294967295"]);
@@ -600,7 +600,7 @@ fn a_line_has_time_process_object_addresses_and_event() {
         local: "10.0.0.1:80".parse().unwrap(),
         peer: "[::1]:9".parse().unwrap(),
     });
-    // The addresses of one that is named later in the same look are known.
+    // The addresses of one that is named later in the same poll are known.
     let notes = [record(4), named, record(5)];
     let form = Form::Text { verbose: false };
     let text = String::from_utf8(written(form, Filter::default(), &notes)).unwrap();

@@ -31,7 +31,7 @@ fn plain() -> (TcpListener, String) {
 }
 
 #[test]
-fn where_nobody_listens_that_is_the_answer() {
+fn where_there_is_no_listener_that_is_the_answer() {
     let (listener, address) = plain();
     drop(listener);
     let answer = why(&address, &["--connect"]);

@@ -12,7 +12,7 @@ use super::report;
 
 /// The library does something in this process.
 static ACTIVE: AtomicBool = AtomicBool::new(false);
-/// The process, as it last looked.
+/// ID of the process at the last check.
 static PID: AtomicI32 = AtomicI32::new(0);
 
 thread_local! {

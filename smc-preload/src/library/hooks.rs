@@ -1,6 +1,6 @@
 //! The symbols of libc that programs find in this library first.
 //!
-//! Each looks its descriptor up and leaves a foreign one to libc, in a frame without anything to
+//! Each looks up its descriptor and leaves a foreign one to libc, in a frame without anything to
 //! drop: a thread that is cancelled there is unwound through it.
 
 mod address;

@@ -1,4 +1,4 @@
-//! The functions of libc that this library stands before.
+//! The functions of libc that this library replaces.
 
 use std::ffi::{CStr, c_char, c_int, c_long, c_void};
 use std::ptr;
@@ -134,7 +134,7 @@ real! {
     fn freopen(path: *const c_char, mode: *const c_char, stream: *mut libc::FILE) -> *mut libc::FILE, else ptr::null_mut();
 }
 
-/// Finds what is called most, so that no call has to look for it.
+/// Finds what is called most, so that no call has to search for it.
 pub(crate) fn warm_up() {
     // SAFETY: -1 is no descriptor: each fails without doing anything.
     unsafe {

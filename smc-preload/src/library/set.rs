@@ -4,7 +4,7 @@
 //! ```text
 //!   epoll_ctl of a connection ──► registrations: no system call
 //!   epoll_wait:
-//!     drive the loop ─► registrations with news ─► active ─► events of the program
+//!     drive the loop ─► registrations with events ─► active ─► events of the program
 //!     every tenth turn, and when there are none: the kernel's set, without waiting
 //!     nothing for a while: sleep in the kernel's set, which has the loop's descriptor
 //! ```
@@ -196,7 +196,7 @@ impl Set {
         // Once, unless something comes meanwhile.
         for _ in 0..ROUNDS {
             let mut state = lock(&self.state);
-            state.look();
+            state.poll();
             if state.going_on.is_empty() {
                 if !state.active.is_empty() || state.parks() {
                     break;
@@ -358,14 +358,14 @@ impl Set {
         let mut state = lock(&self.state);
         let mut deadline = None;
         let mut idle = 0_u32;
-        state.look_at_unwatched();
+        state.poll_unwatched();
         loop {
             if !state.inner.is_empty() {
                 drop(state);
                 self.update_members_readiness();
                 state = lock(&self.state);
             }
-            state.look_at_early();
+            state.check_early();
             let found = state.collect(into);
             if !state.going_on.is_empty() {
                 let going_on = std::mem::take(&mut state.going_on);
@@ -428,7 +428,7 @@ impl Set {
                 }
             };
             let was_over = woken == 0 && !is_slice;
-            state.look_at_unwatched();
+            state.poll_unwatched();
             drop(state);
             let found = self.keep(into, woken);
             state = lock(&self.state);

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! The look-up of a foreign descriptor is one load; it takes no lock and allocates nothing. The
-//! calls that programs make most look at the byte of its low 16 bits only: that of a larger number
+//! calls that programs make most read the byte of its low 16 bits only: that of a larger number
 //! leaves a mark there, and is looked up in full.
 
 use std::array;

@@ -169,7 +169,7 @@ fn a_reader_makes_no_page_of_memory() {
     let hole = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
     rustix::fs::fallocate(&file, hole, 0, size_of::<Layout>() as u64).unwrap();
     assert_eq!(view.read().connections.len(), 0);
-    // What stands before the rows is small, and read without a look.
+    // What is before the rows is small, and read without a check.
     let most = 2 * rustix::param::page_size() as u64;
     assert!(pages_of(&file) <= most, "{}", pages_of(&file));
 }

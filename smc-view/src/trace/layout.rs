@@ -31,7 +31,7 @@ impl Slot {
     /// Writes a note. Callers exclude each other.
     pub(super) fn write(&self, number: u64, words: &[u64; WORDS]) {
         self.number.store(0, Ordering::Relaxed);
-        // Who sees a word of this note sees that the one before is gone.
+        // A reader that sees a word of this note sees that the one before is gone.
         fence(Ordering::Release);
         for (to, word) in self.words.iter().zip(words) {
             to.store(*word, Ordering::Relaxed);
@@ -50,14 +50,14 @@ impl Slot {
     }
 }
 
-/// What the process looks at all the time, apart from what it writes.
+/// What the process polls all the time, apart from what it writes.
 #[repr(C, align(64))]
 pub(super) struct Requests {
     /// Readers raise it.
     pub(super) number: AtomicU32,
 }
 
-/// Who writes, and how far.
+/// The process that writes, and how far.
 #[repr(C, align(64))]
 pub(super) struct Head {
     /// Whose ring it is; 0 while it is free.
@@ -81,7 +81,7 @@ impl Ring {
     }
 }
 
-/// What stands before the rings.
+/// What is before the rings.
 #[repr(C, align(64))]
 pub(super) struct Start {
     /// Set last.

@@ -46,8 +46,8 @@ impl Place {
         Self { next }
     }
 
-    /// Gives at most `most` notes. Whatever the numbers in the ring are, no more slots are looked
-    /// at than it has. Returns whether there are more.
+    /// Gives at most `most` notes. Whatever the numbers in the ring are, no more slots are read
+    /// than it has. Returns whether there are more.
     pub(super) fn read(
         &mut self,
         ring: &Ring,

@@ -191,8 +191,8 @@ fn each_process_of_a_set_has_a_ring_while_there_are_any() {
     assert!(TraceWriter::join("/no/such/file".as_ref()).is_err());
 }
 
-/// Whoever may open the file can write all of it. The process goes on, and what it writes from
-/// then on is read again.
+/// A process that may open the file can write all of it. The process goes on, and what it writes
+/// from then on is read again.
 #[test]
 fn a_reader_that_writes_garbage_harms_no_process() {
     let (file, writer, mut reader) = ring();
@@ -202,7 +202,7 @@ fn a_reader_that_writes_garbage_harms_no_process() {
         assert_eq!(rustix::io::pwrite(&file, &garbage, 64), Ok(garbage.len()));
         let word = u32::from_ne_bytes([fill; 4]);
         assert_eq!(writer.requests(), word);
-        // Numbers that make no sense cost a bounded number of looks.
+        // Numbers that make no sense cost a bounded number of reads.
         let (notes, _) = read(&mut reader);
         assert!(notes.len() <= SLOTS);
         let mut fresh = reader_of(&writer, &file);
@@ -247,7 +247,7 @@ fn a_ring_of_a_hostile_process_is_read_in_bounded_time() {
         written(&reader, number);
         let mut notes = 0;
         let mut rounds = 0;
-        // At most as many looks as the ring has slots.
+        // At most as many reads as the ring has slots.
         while reader.read(SLOTS / 4, |_| notes += 1).1 {
             rounds += 1;
             assert!(rounds <= 4, "{number}");

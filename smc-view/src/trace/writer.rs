@@ -28,7 +28,7 @@ struct Written {
 }
 
 impl TraceWriter {
-    /// Makes a ring, which nobody reads yet. The memory stays as long as the process: make one
+    /// Makes a ring, which no process reads yet. The memory stays as long as the process: make one
     /// of them only. Readers find it for as long as the descriptor is open.
     ///
     /// # Errors

@@ -86,14 +86,14 @@ impl Run<'_> {
             return false;
         };
         let (full, paused) = (app.queued() >= self.relay, !app.wants_to_read());
-        let news = !app.received().is_empty();
-        if !news && full == paused && !app.is_at_end() {
+        let has_received = !app.received().is_empty();
+        if !has_received && full == paused && !app.is_at_end() {
             return false;
         }
         let Some(app) = self.simulation.app_mut(server) else {
             return false;
         };
-        if news {
+        if has_received {
             let mut bytes = app.take_received();
             (hooks.on_read)(Place::Server, &mut bytes);
             let [_, there, _] = &mut self.digests;
@@ -104,17 +104,17 @@ impl Run<'_> {
         if app.is_at_end() {
             app.finish();
         }
-        news
+        has_received
     }
 
     /// The client reads what comes back.
     fn receive(&mut self, hooks: &mut Hooks<'_>) -> bool {
         let [client, _] = self.sockets;
-        let news = self
+        let has_received = self
             .simulation
             .app(client)
             .is_some_and(|app| !app.received().is_empty());
-        if !news {
+        if !has_received {
             return false;
         }
         let mut bytes = self.simulation.read(client);

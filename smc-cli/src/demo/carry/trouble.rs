@@ -157,7 +157,7 @@ impl Run<'_> {
         if !self.troubled {
             return None;
         }
-        let reasons = self.tell_ends([None; 2]);
+        let reasons = self.note_ends([None; 2]);
         let reason = reasons.into_iter().flatten().next()?;
         let (back, length) = (size(self.back), size(self.length));
         let text = format!("the transfer ended with {back} of {length} back: {reason}");
@@ -169,13 +169,13 @@ impl Run<'_> {
             };
             sockets.iter().all(ended)
         });
-        self.tell_ends(reasons);
+        self.note_ends(reasons);
         Some(text)
     }
 
     /// Notes how ends of the connection broke that had not when this was called
     /// before; those that did.
-    fn tell_ends(&self, before: [Option<CloseReason>; 2]) -> [Option<CloseReason>; 2] {
+    fn note_ends(&self, before: [Option<CloseReason>; 2]) -> [Option<CloseReason>; 2] {
         let now = self.simulation.now();
         let reasons = self.sockets.map(|socket| {
             let reason = self.simulation.state(socket)?.closed?;

@@ -1,4 +1,4 @@
-//! Hooks of the calls that programs make most. They look at one byte of the descriptor, and jump to
+//! Hooks of the calls that programs make most. They read one byte of the descriptor, and jump to
 //! libc for a foreign one: on x86-64 these are five instructions, and no register is saved.
 
 use std::ffi::c_char;

@@ -10,7 +10,7 @@ fn at<T>(argument: c_long) -> *mut T {
     std::ptr::with_exposed_provenance_mut(argument.cast_unsigned() as usize)
 }
 
-/// An argument as an `int`: the kernel looks at its low half.
+/// An argument as an `int`: the kernel reads its low half.
 #[allow(clippy::cast_possible_truncation, reason = "as the kernel does")]
 fn int(argument: c_long) -> c_int {
     argument as c_int

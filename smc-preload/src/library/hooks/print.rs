@@ -1,4 +1,4 @@
-//! Printing to a descriptor: libc writes by functions that no symbol stands before.
+//! Printing to a descriptor: libc writes by functions that no symbol can replace.
 //!
 //! `dprintf` to an SMC connection is served on x86-64 only.
 

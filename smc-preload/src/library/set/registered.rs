@@ -19,14 +19,14 @@ pub(super) struct Registered {
     /// In the list of those that may have events.
     pub(super) is_active: bool,
     /// Something happened since it was last reported.
-    pub(super) has_news: bool,
+    pub(super) has_changed: bool,
     /// The loop lists it.
     pub(super) is_driven: bool,
     /// The kernel's set has what is polled while it is pending.
     pub(super) is_pending: bool,
     /// The loop lists it while it is pending.
     pub(super) is_awaited: bool,
-    /// It is noted when to look whether it is late.
+    /// It is noted when to check whether it is late.
     pub(super) is_early: bool,
 }
 
@@ -66,7 +66,7 @@ impl State {
             data: 0,
             is_in: false,
             is_active: false,
-            has_news: false,
+            has_changed: false,
             is_driven: false,
             is_pending: false,
             is_awaited: false,
@@ -160,7 +160,7 @@ impl Registered {
     #[inline]
     pub(super) fn arm(&mut self, event: epoll_event) {
         (self.events, self.data) = (event.events | ALWAYS, event.u64);
-        (self.is_in, self.has_news) = (true, true);
+        (self.is_in, self.has_changed) = (true, true);
     }
 
     pub(super) fn is_level(&self) -> bool {
@@ -171,18 +171,18 @@ impl Registered {
     /// Whether there is an event to be reported.
     pub(super) fn has_events(&self) -> bool {
         let is_armed = self.is_in && self.events & EVENTS != 0;
-        let is_old = self.events & EPOLLET.cast_unsigned() != 0 && !self.has_news;
+        let is_old = self.events & EPOLLET.cast_unsigned() != 0 && !self.has_changed;
         let events = (is_armed && !is_old).then(|| self.conn.events()).flatten();
         events.is_some_and(|events| events & self.events & EVENTS != 0)
     }
 
     /// The event to be reported now, if there is one.
     pub(super) fn report(&mut self) -> Option<epoll_event> {
-        let news = std::mem::replace(&mut self.has_news, false);
+        let changed = std::mem::replace(&mut self.has_changed, false);
         if !self.is_in || self.events & EVENTS == 0 {
             return None;
         }
-        if self.events & EPOLLET.cast_unsigned() != 0 && !news {
+        if self.events & EPOLLET.cast_unsigned() != 0 && !changed {
             return None;
         }
         let events = self.conn.events()? & self.events & EVENTS;

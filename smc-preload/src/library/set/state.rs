@@ -34,12 +34,12 @@ pub(super) struct State {
     /// Registrations whose connections are being made and go on.
     pub(super) going_on: Vec<(usize, Arc<Conn>)>,
     /// Registrations for whose connections nothing wakes the thread that waits, as no descriptor is
-    /// left for that: it looks at them every now and then.
+    /// left for that: it polls them every now and then.
     pub(super) unwatched: Vec<usize>,
     pub(super) turns: u32,
     /// Threads that sleep in the kernel's set.
     pub(super) sleepers: usize,
-    /// Connections of this side that are being made: when to look whether they are late, their
+    /// Connections of this side that are being made: when to check whether they are late, their
     /// tokens and their numbers, the first one first.
     pub(super) early: VecDeque<(Instant, usize, u64)>,
     /// Epoll sets that the kernel has in this one.
@@ -111,12 +111,12 @@ impl State {
             }
             Phase::Failed => {
                 self.end_pending(token);
-                self.has_news(token);
+                self.mark_changed(token);
             }
             Phase::Smc => {
                 self.end_pending(token);
                 self.drive(token, &conn);
-                self.has_news(token);
+                self.mark_changed(token);
             }
             Phase::Opening | Phase::Plain => {
                 let Some(at) = self.remove(token) else {
@@ -134,9 +134,9 @@ impl State {
         }
     }
 
-    pub(super) fn has_news(&mut self, token: usize) {
+    pub(super) fn mark_changed(&mut self, token: usize) {
         if let Some(at) = self.at(token) {
-            at.has_news = true;
+            at.has_changed = true;
         }
         self.activate(token);
     }
@@ -149,7 +149,7 @@ impl State {
         };
         for (token, at) in self.registered.iter_mut().enumerate() {
             if let Some(at) = at.as_mut().filter(|at| Arc::ptr_eq(&at.conn, &conn)) {
-                at.has_news = true;
+                at.has_changed = true;
                 if !std::mem::replace(&mut at.is_active, true) {
                     self.active.push_back(token);
                 }
@@ -257,7 +257,7 @@ impl State {
         }
     }
 
-    /// Notes when a connection that is being made is to be looked at, as its server may be late.
+    /// Notes when a connection that is being made is to be checked, as its server may be late.
     fn await_late(&mut self, token: usize, conn: &Conn) {
         let Some(at) = self.at(token).filter(|at| !at.is_early) else {
             return;
@@ -269,7 +269,7 @@ impl State {
     }
 
     /// Reports connections of which it is not decided in time what carries them.
-    pub(super) fn look_at_early(&mut self) {
+    pub(super) fn check_early(&mut self) {
         if self.early.is_empty() {
             return;
         }
@@ -283,7 +283,7 @@ impl State {
                 continue;
             }
             if at.conn.is_connected_late() {
-                self.has_news(token);
+                self.mark_changed(token);
             } else if at.conn.late_at().is_some() {
                 // TCP connects still.
                 self.early.push_back((now + LATE_AGAIN, token, id));
@@ -291,7 +291,7 @@ impl State {
         }
     }
 
-    /// The longest sleep after which something is to be looked at.
+    /// The longest sleep after which something is to be checked.
     pub(super) fn slice(&self) -> Option<Duration> {
         let unwatched = (!self.unwatched.is_empty()).then_some(SLICE);
         let early = self.early.front();
@@ -299,8 +299,8 @@ impl State {
         unwatched.into_iter().chain(early).min()
     }
 
-    /// Looks at connections for which nothing wakes the thread.
-    pub(super) fn look_at_unwatched(&mut self) {
+    /// Polls connections for which nothing wakes the thread.
+    pub(super) fn poll_unwatched(&mut self) {
         for token in std::mem::take(&mut self.unwatched) {
             let conn = self.at(token).map(|at| at.conn.clone());
             self.going_on.extend(conn.map(|conn| (token, conn)));
@@ -309,7 +309,7 @@ impl State {
 
     /// Polls the peers, and has only registrations with events in the list of those that may have
     /// any.
-    pub(super) fn look(&mut self) {
+    pub(super) fn poll(&mut self) {
         self.drive_loop();
         for _ in 0..self.active.len() {
             let Some(token) = self.active.pop_front() else {
@@ -348,7 +348,7 @@ impl State {
                         self.going_on.push((ready.token, at.conn.clone()));
                         continue;
                     }
-                    at.has_news = true;
+                    at.has_changed = true;
                     if !std::mem::replace(&mut at.is_active, true) {
                         self.active.push_back(ready.token);
                     }

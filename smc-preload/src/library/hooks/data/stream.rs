@@ -9,7 +9,7 @@ use super::super::guard;
 use super::{read, write};
 use crate::library::{real, table};
 
-/// fdopen(3): libc's streams read and write by functions that no symbol stands before.
+/// fdopen(3): libc's streams read and write by functions that no symbol can replace.
 #[unsafe(no_mangle)]
 pub(in super::super) unsafe extern "C-unwind" fn fdopen(
     fd: c_int,
