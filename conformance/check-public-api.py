@@ -89,7 +89,7 @@ def public_functions(api):
         owner = kind["for"]
         while "borrowed_ref" in owner:
             owner = owner["borrowed_ref"]["type"]
-        # An implementation for a type of another crate stands with the one it is From.
+        # An implementation for a type of another crate is listed with the one it is From.
         if "resolved_path" in owner and local(owner["resolved_path"]["id"]):
             owner = path_of(owner["resolved_path"]["id"])
         elif "primitive" in owner:

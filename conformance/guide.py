@@ -9,7 +9,7 @@
 - Links of README.md, CONTRIBUTING.md and SECURITY.md lead somewhere, too.
 - A page below `reference/` includes one document of the repository, whose links are checked, too.
 - A block of Rust is compiled: by `examples/guide`, as a test of documentation, or it is marked
-  `rust,ignore` and stands in the file that the comment before it names.
+  `rust,ignore` and is in the file that the comment before it names.
 - A block is of a kind that is known, and each page that has Rust is a module of `examples/guide`.
 - No page has a line that stands for text to be written, such as `@FIGURES@`.
 - Pictures are well-formed XML, are shown somewhere, and are what docs/guide/pictures.py draws,
@@ -110,7 +110,7 @@ class Guide:
                 self.fault(page, 1, "is not in SUMMARY.md")
 
     def link(self, page, line, target, outside):
-        """`outside`: the document stands elsewhere, and may reach what is beside it there."""
+        """`outside`: the document is elsewhere, and may reach what is beside it there."""
         if re.match(r"[a-z]+:", target):
             return
         path, _, name = target.partition("#")

@@ -11,7 +11,7 @@ what=${1:-all}
 
 target=${CARGO_TARGET_DIR:+$CARGO_TARGET_DIR/no-std-proof}
 export CARGO_TARGET_DIR=${target:-$PWD/target}
-# The mangling that tells whole paths, whatever this toolchain's own is.
+# The mangling that has whole paths, whatever this toolchain's own is.
 export RUSTFLAGS="-C symbol-mangling-version=v0"
 release=$CARGO_TARGET_DIR/release/no-std-proof
 debug=$CARGO_TARGET_DIR/debug/no-std-proof
@@ -64,7 +64,7 @@ build_debug() {
   }
 }
 
-# Builds the optimised program, with a feature if one is named, and looks for panics in it.
+# Builds the optimised program, with a feature if one is named, and checks it for panics.
 build_release() {
   cargo build --quiet --locked --release ${1:+--features "$1"}
   nm --demangle "$release" >"$scratch/release.symbols"
@@ -100,7 +100,7 @@ no_panic() {
   if echo "$libraries" | grep -E '^(lib(std|alloc|panic_.*|unwind|proc_macro|test|c)|-l.*)$'; then
     fail "more than core is linked"
   fi
-  echo "$libraries" | grep -q '^libcore$' || fail "no link line to look at"
+  echo "$libraries" | grep -q '^libcore$' || fail "no link line to check"
   echo "ok:" $libraries
 
   echo "-- the check can fail: an index that may be out of bounds"

@@ -106,7 +106,7 @@ class Sources:
                 f'Dir::Etc::sourceparts "{apt}/parts";\n'
                 f'Dir::State::lists "{apt}/lists";\n'
                 f'Dir::Cache "{apt}/cache";\n'
-                # Nobody else may read the directory.
+                # No other user may read the directory.
                 'APT::Sandbox::User "root";\n'
             )
         self.environment = dict(os.environ, APT_CONFIG=configuration, LC_ALL="C.UTF-8")
@@ -355,7 +355,7 @@ class Nginx(Suite):
     def environment(self, unit):
         variables = {"TEST_NGINX_BINARY": self.binary}
         if os.geteuid() == 0:
-            # Its workers would be nobody's, who can neither read what the tests write nor have SMC.
+            # Its workers would be user nobody's, which can neither read what the tests write nor have SMC.
             variables["TEST_NGINX_GLOBALS"] = "user root;"
         return variables
 
@@ -400,7 +400,7 @@ class Ltp(Suite):
             call(["make", "-C", directory])
 
     def command(self, unit, tests):
-        # Races in the kernel are looked for by minutes of attempts, which say nothing here.
+        # Races in the kernel are searched for by minutes of attempts, which say nothing here.
         each = (
             'for at in *; do [ -f "$at" -a -x "$at" ] || continue;'
             ' grep -qs tst_fuzzy_sync "$at.c" || timeout 120 "./$at"; done'

@@ -54,7 +54,7 @@ pub struct Pair {
     /// The time given to the engines.
     pub now: Instant,
     /// Where the engines put what a connection sends.
-    turn: DataTransmit,
+    transmit: DataTransmit,
 }
 
 impl Host {
@@ -155,29 +155,35 @@ impl Host {
     /// Executes what the connections send, then returns any other command.
     // Not inlined where it is not known which host this is.
     #[inline(never)]
-    fn take_turns(
+    fn take_transmits(
         &mut self,
         peer: &mut Self,
         now: Instant,
-        turn: &mut DataTransmit,
+        transmit: &mut DataTransmit,
     ) -> Option<RdmaCommand> {
-        while self.endpoint.poll_data(now, DEVICE, turn) {
-            self.post(peer, now, turn);
+        while self.endpoint.poll_data(now, DEVICE, transmit) {
+            self.post(peer, now, transmit);
         }
         self.endpoint.poll_rdma(now, DEVICE)
     }
 
-    /// Carries out what a connection sends in its turn.
+    /// Executes one transmit of a connection.
     #[inline]
-    fn post(&mut self, peer: &mut Self, now: Instant, turn: &DataTransmit) {
-        let from = &self.buffers[turn.buffer.index() as usize];
-        for write in &turn.writes {
+    fn post(&mut self, peer: &mut Self, now: Instant, transmit: &DataTransmit) {
+        let from = &self.buffers[transmit.buffer.index() as usize];
+        for write in &transmit.writes {
             if write.is_empty() {
                 break;
             }
-            peer.place(from, write.source, turn.rkey, write.address);
+            peer.place(from, write.source, transmit.rkey, write.address);
         }
-        self.send(peer, now, turn.link, turn.wr_id, &turn.payload());
+        self.send(
+            peer,
+            now,
+            transmit.link,
+            transmit.wr_id,
+            &transmit.payload(),
+        );
     }
 
     /// A SEND arrives at the peer, and completes.
@@ -321,7 +327,7 @@ impl Pair {
         Self {
             hosts,
             now: Instant::ZERO,
-            turn: DataTransmit::EMPTY,
+            transmit: DataTransmit::EMPTY,
         }
     }
 
@@ -380,23 +386,27 @@ impl Pair {
         loop {
             let [a, b] = &mut self.hosts;
             let (host, peer) = if side == 0 { (a, b) } else { (b, a) };
-            let Some(command) = host.take_turns(peer, self.now, &mut self.turn) else {
+            let Some(command) = host.take_transmits(peer, self.now, &mut self.transmit) else {
                 return;
             };
             self.execute(side, &command);
         }
     }
 
-    /// Lets connections of one side have so many turns at most: how many it were.
-    pub fn pump_turns(&mut self, side: usize, most: usize) -> usize {
+    /// Lets connections of one side transmit so many times at most: how often they did.
+    pub fn pump_transmits(&mut self, side: usize, most: usize) -> usize {
         let [a, b] = &mut self.hosts;
         let (host, peer) = if side == 0 { (a, b) } else { (b, a) };
-        let mut turns = 0;
-        while turns < most && host.endpoint.poll_data(self.now, DEVICE, &mut self.turn) {
-            host.post(peer, self.now, &self.turn);
-            turns += 1;
+        let mut transmits = 0;
+        while transmits < most
+            && host
+                .endpoint
+                .poll_data(self.now, DEVICE, &mut self.transmit)
+        {
+            host.post(peer, self.now, &self.transmit);
+            transmits += 1;
         }
-        turns
+        transmits
     }
 
     fn execute(&mut self, side: usize, command: &RdmaCommand) {

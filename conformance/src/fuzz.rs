@@ -6,7 +6,7 @@
 //! (`conformance/tests/captures/corpora.rs`); the targets in `fuzz/` only call them. With
 //! `FUZZ_TRACE` in the environment they print what they do.
 //!
-//! - [`clc`], [`llc_v2`], [`wire`]: what stands on a wire, alone.
+//! - [`clc`], [`llc_v2`], [`wire`]: what is on a wire, alone.
 //! - [`stream`]: CLC messages in a TCP stream that is cut anywhere.
 //! - [`solo`]: one endpoint between a hostile peer and a device of any behaviour.
 //! - [`pair`]: two endpoints, and between them a network that takes its time.

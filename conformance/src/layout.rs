@@ -202,7 +202,7 @@ pub fn llc_v2(message: &[u8]) -> Fields {
     reading.fields
 }
 
-/// Decodes the head of a DMB; numbers as they would stand big-endian.
+/// Decodes the head of a DMB; numbers as they would be in big-endian order.
 #[must_use]
 pub fn cdc_ism(head: &[u8; 32], little: bool) -> Fields {
     let mut reading = Reading::of(head);

@@ -71,7 +71,7 @@ pub struct Change {
     pub from: Position,
     /// Behind its last character.
     pub to: Position,
-    /// What stands there instead.
+    /// What is there instead.
     pub with: String,
     /// In words, and with its place.
     pub name: String,
@@ -196,7 +196,7 @@ pub fn cited_lines(root: &Path, package: &str) -> Result<usize, Problem> {
     Ok(lines.len())
 }
 
-/// Where a test that is cited can be run, unless it stands where none of these programs
+/// Where a test that is cited can be run, unless it is where none of these programs
 /// has it.
 fn test(place: &crate::ledger::Place) -> Option<Test> {
     let name = place.test.clone()?;

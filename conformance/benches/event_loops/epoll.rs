@@ -143,7 +143,7 @@ impl AsFd for Listener {
 const LISTENER: usize = usize::MAX;
 /// Names the descriptor of SMC's event loop among events.
 const SMC: usize = usize::MAX - 1;
-/// Turns of SMC's event loop between two looks at the other descriptors.
+/// Turns of SMC's event loop between two polls of the other descriptors.
 const TURNS: u32 = 64;
 
 /// Waits for connections of one transport, and for a listener.

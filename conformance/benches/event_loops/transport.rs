@@ -52,7 +52,7 @@ pub(crate) fn stack() -> Stack {
     Stack::with(settings).expect("a stack")
 }
 
-/// A folder for Unix sockets, removed by whoever made it.
+/// A folder for Unix sockets, removed by the process that made it.
 pub(crate) fn unix_path() -> String {
     let folder = std::env::temp_dir();
     let path = folder.join(format!("smc-event-loops-{}", std::process::id()));

@@ -1,13 +1,13 @@
 //! Whether connections that are all busy carry the same: the RNIC takes a few
-//! turns at a time, and what was read is written again at once.
+//! transmits at a time, and what was read is written again at once.
 
 use conformance::direct::Pair;
 use smc_proto::event::Event;
 
 use super::{Scale, open};
 
-/// Turns the RNIC takes before the applications do.
-const TURNS: usize = 64;
+/// Transmits of the RNIC before the applications do.
+const TRANSMITS: usize = 64;
 /// Bytes of a write: less than a ring, so that there is always more to send.
 const WRITE: usize = 4 << 10;
 
@@ -28,9 +28,9 @@ fn spread(connections: usize) -> [f64; 3] {
         while pair.hosts[0].write(pair.now, *a, &data) > 0 {}
     }
     let mut read_from = Vec::new();
-    let mut turns = 0;
-    while turns < 50 * connections {
-        turns += pair.pump_turns(0, TURNS).max(1);
+    let mut transmits = 0;
+    while transmits < 50 * connections {
+        transmits += pair.pump_transmits(0, TRANSMITS).max(1);
         while let Some(event) = pair.hosts[1].endpoint.poll_event() {
             let Event::Readable { conn } = event else {
                 continue;
@@ -53,7 +53,9 @@ fn spread(connections: usize) -> [f64; 3] {
 }
 
 pub(crate) fn measure(scale: Scale) {
-    println!("\nOctets per connection, all busy, {TURNS} turns at a time (aim: within 10 %)");
+    println!(
+        "\nOctets per connection, all busy, {TRANSMITS} transmits at a time (aim: within 10 %)"
+    );
     for connections in [255, 512, 10_000] {
         let connections = (connections / scale.divisor).max(1);
         let [least, most, mean] = spread(connections);

@@ -38,7 +38,7 @@ struct World {
     clients: Vec<Host>,
     /// A client and a connection of it.
     ends: Vec<(usize, Ends)>,
-    /// The order in which they are closed, and where that stands.
+    /// The order in which they are closed, and where that is.
     order: Vec<usize>,
     at: usize,
 }

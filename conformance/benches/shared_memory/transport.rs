@@ -158,9 +158,9 @@ pub(crate) fn stream(total: u64, size: usize, every: u64) -> f64 {
 }
 
 /// Nanoseconds for a CDC message, behind `size` bytes, there and back.
-pub(crate) fn ping_pong(rounds: u32, size: usize, looking: Option<Duration>) -> f64 {
+pub(crate) fn ping_pong(rounds: u32, size: usize, polling: Option<Duration>) -> f64 {
     let (mut one, mut two) = sides();
-    if let Some(time) = looking {
+    if let Some(time) = polling {
         one.device.limit_spin(time);
         two.device.limit_spin(time);
     }
@@ -179,7 +179,7 @@ pub(crate) fn ping_pong(rounds: u32, size: usize, looking: Option<Duration>) -> 
     apart(
         move || {
             let mut bytes = vec![1; size];
-            let piece = if looking.is_some() { 10 } else { 100 };
+            let piece = if polling.is_some() { 10 } else { 100 };
             let mut pieces = Pieces::begin();
             for round in 1..=rounds {
                 send(&mut one, round, &bytes);

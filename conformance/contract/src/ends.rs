@@ -272,7 +272,7 @@ impl<A: Adapters> Ends<A> {
         bytes
     }
 
-    /// What stands in a host's RMB.
+    /// What is in a host's RMB.
     pub(crate) fn memory(&mut self, side: Side, offset: u32, length: u32) -> Vec<u8> {
         self.marked(side, offset, length, None).expect("no mark")
     }

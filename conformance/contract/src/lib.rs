@@ -6,7 +6,7 @@
 //!         ◄─ RdmaCompletion ────────           └─ verbs: Binding over any Rnic
 //! ```
 //!
-//! What an engine may rely on stands in `smc_proto::command` and `smc_proto::completion`.
+//! What an engine may rely on is in `smc_proto::command` and `smc_proto::completion`.
 //! Each of [`rules`] holds two hosts to a part of it, by commands as an engine gives them,
 //! and knows nothing of their executor.
 

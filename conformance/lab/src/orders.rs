@@ -21,7 +21,7 @@ pub const LISTENING: &str = "listening";
 pub const SCRIPTS_FOLDER: &str = "/scripts";
 /// The command line, beside it.
 pub const SMCX: &str = "/bin/smcx";
-/// The library of `smcx run`, where the command looks for it.
+/// The library of `smcx run`, where the command searches for it.
 pub const PRELOAD: &str = "/lib/smcx/libsmc-preload.so";
 /// Library that makes stream sockets those of the kernel's AF_SMC.
 pub const AF_SMC: &str = "/lib/smc-lab/af-smc.so";

@@ -41,7 +41,7 @@ pub enum Unfit {
     /// The peer announces memory that it does not have, and the engine writes there: an RNIC
     /// would refuse that.
     Nowhere,
-    /// The peer sends more bytes than anybody has room for: an RNIC would refuse that.
+    /// The peer sends more bytes than there is room for: an RNIC would refuse that.
     TooLong,
     /// The peer has reset TCP and waits for what comes over it.
     AfterReset,

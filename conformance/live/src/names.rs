@@ -66,7 +66,7 @@ fn is_echo(kind: Kind, message: &[u8]) -> bool {
     about_memory && get(kind, "reply", message) == Some(1)
 }
 
-/// Whether it has a port's GID where `gid` stands, and not an ISM device's.
+/// Whether it has a port's GID where `gid` is, and not an ISM device's.
 const fn is_llc_or_smcr(kind: Kind) -> bool {
     match kind {
         Kind::Clc(form, _) => !form.is_ism(),
@@ -125,7 +125,7 @@ impl Names {
             put(kind, "qpn", message, qpn.into());
             put(kind, "psn", message, psn.into());
         }
-        // Keys with their addresses first; what is left of them stands alone.
+        // Keys with their addresses first; what is left of them is alone.
         for (key, address) in RTOKENS {
             let Some((rkey, at)) = get(kind, key, message).zip(get(kind, address, message)) else {
                 continue;

@@ -14,7 +14,7 @@ const PIECE: usize = 4096;
 /// The peer's memory of a connection.
 pub(crate) struct Rmb {
     pub(crate) memory: Arc<Memory>,
-    /// What was there before anybody wrote.
+    /// What was there before any write.
     before: Vec<u8>,
     /// What is put there next.
     filling: u64,

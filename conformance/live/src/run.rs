@@ -91,7 +91,7 @@ impl Tried {
 }
 
 /// Plays a script on a bench that is made for it, and once more if it fails, on a patient one:
-/// lines stand in order, and time does not wait for a thread that cannot run.
+/// lines are in order, and time does not wait for a thread that cannot run.
 pub fn tried<B: Wire + Host>(
     name: &str,
     path: &Path,

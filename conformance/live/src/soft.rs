@@ -164,7 +164,7 @@ impl OurSockets {
         let below = Box::new(Soft(fabric.clone()));
         let sockets = Self::of(stack, ADDRESS, below);
         let gids = ports.iter().flat_map(|port| &port.gids);
-        // Loopback, which they stand on, has no MAC.
+        // Loopback, which they use, has no MAC.
         let ports: Vec<_> = gids.map(|of| (of.gid, Mac::default())).collect();
         Ok(Live::new(nics, (ADDRESS, 8), by(sockets)?).with_engine_ports(ports))
     }

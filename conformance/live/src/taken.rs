@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 
-/// By connection: how many bytes stand before the urgent one, and which it is.
+/// By connection: how many bytes are before the urgent one, and which it is.
 #[derive(Clone, Debug, Default)]
 pub struct Taken(BTreeMap<u8, (usize, u8)>);
 

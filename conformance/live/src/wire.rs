@@ -188,7 +188,7 @@ impl<R: Rnic, S: Sockets> Live<R, S> {
         self.sent = Some(over);
     }
 
-    /// Lets what the peer has sent reach the engine: lines of a script stand in order.
+    /// Lets what the peer has sent reach the engine: lines of a script are in order.
     pub(crate) fn settle(&mut self) {
         if self.sent.take().is_some() {
             let until = self.begun.elapsed() + self.pause;

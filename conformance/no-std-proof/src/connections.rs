@@ -187,7 +187,7 @@ fn work(sink: &mut Sink, cfg: &ConnectionConfig, now: Instant, side: &mut Side) 
         let Some(free) = side.sent.iter_mut().find(|sent| sent.is_none()) else {
             return;
         };
-        let mut turn = DataTransmit::EMPTY;
+        let mut transmit = DataTransmit::EMPTY;
         // Called by its address: where it is called by name it is inlined, and leaves no
         // symbol that could be counted.
         let next_transmit = core::hint::black_box(
@@ -200,12 +200,13 @@ fn work(sink: &mut Sink, cfg: &ConnectionConfig, now: Instant, side: &mut Side) 
                     &mut DataTransmit,
                 ) -> Option<Sent>,
         );
-        let Some(next) = next_transmit(&mut side.connection, now, cfg, 1 << 32, &mut turn) else {
+        let Some(next) = next_transmit(&mut side.connection, now, cfg, 1 << 32, &mut transmit)
+        else {
             return;
         };
         sink.value(&next, &next);
-        keep(turn.cdc.is_plain());
-        *free = Some((turn.cdc, next.record));
+        keep(transmit.cdc.is_plain());
+        *free = Some((transmit.cdc, next.record));
     }
 }
 

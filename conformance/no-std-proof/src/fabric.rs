@@ -105,12 +105,17 @@ impl Pair {
             for side in 0..2 {
                 idle &= !self.pump_clc(side)?;
                 for device in [DEVICE, SPARE] {
-                    // One side posts whole turns, the other one step by step.
-                    let mut turn = DataTransmit::EMPTY;
-                    while side == 0 && self.side(side).0.endpoint.poll_data(now, device, &mut turn)
+                    // One side posts whole transmits, the other one step by step.
+                    let mut transmit = DataTransmit::EMPTY;
+                    while side == 0
+                        && self
+                            .side(side)
+                            .0
+                            .endpoint
+                            .poll_data(now, device, &mut transmit)
                     {
                         idle = false;
-                        self.execute_transmit(side, &turn)?;
+                        self.execute_transmit(side, &transmit)?;
                     }
                     while let Some(command) = self.side(side).0.endpoint.poll_rdma(now, device) {
                         idle = false;
@@ -219,24 +224,24 @@ impl Pair {
         Ok(moved)
     }
 
-    fn execute_transmit(&mut self, side: usize, turn: &DataTransmit) -> Result<(), Failure> {
-        for write in &turn.writes {
+    fn execute_transmit(&mut self, side: usize, transmit: &DataTransmit) -> Result<(), Failure> {
+        for write in &transmit.writes {
             if !write.is_empty() {
                 let command = RdmaCommand::Write {
-                    link: turn.link,
-                    conn: turn.conn,
-                    buffer: turn.buffer,
+                    link: transmit.link,
+                    conn: transmit.conn,
+                    buffer: transmit.buffer,
                     source: write.source,
-                    rkey: turn.rkey,
+                    rkey: transmit.rkey,
                     address: write.address,
                 };
                 self.execute(side, &command)?;
             }
         }
         let command = RdmaCommand::Send {
-            link: turn.link,
-            wr_id: turn.wr_id,
-            payload: turn.payload(),
+            link: transmit.link,
+            wr_id: transmit.wr_id,
+            payload: transmit.payload(),
         };
         self.execute(side, &command)
     }

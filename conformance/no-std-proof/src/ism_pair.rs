@@ -50,7 +50,7 @@ pub struct End {
     pub events: u32,
 }
 
-/// Where text goes that is not looked at.
+/// A sink for text that is not read.
 struct Nowhere;
 
 impl Write for Nowhere {
@@ -260,12 +260,12 @@ impl IsmPair {
         if !end.endpoint.is_readable(id) {
             // What was signalled is known: polling once more changes nothing.
             let (endpoint, memory) = (&mut end.endpoint, &end.memory);
-            let looked = endpoint.poll_dmb(now, id, |buffer, head| {
+            let polled = endpoint.poll_dmb(now, id, |buffer, head| {
                 let octets = memory.get(buffer.index() as usize);
                 let octets = octets.and_then(|octets| octets.first_chunk());
                 octets.map(|octets| *head = *octets).is_some()
             });
-            if !looked.is_anything() {
+            if !polled.is_anything() {
                 return None;
             }
         }
@@ -280,7 +280,7 @@ impl IsmPair {
                 taken = taken.saturating_add(1);
             }
         }
-        let mut told = None;
+        let mut signalled = None;
         let can_lend = end.endpoint.can_lend(id);
         let lent = if taken.is_multiple_of(2) {
             end.endpoint.lend(now, id)
@@ -289,11 +289,12 @@ impl IsmPair {
         };
         if let Some(mut lent) = lent {
             lent.is_readable().then_some(())?;
-            let tell = |told: &mut Option<Signal>, signal: &Signal| *told = Some(*signal);
-            let read = lent.read(&mut told, |_, _| taken as u32, tell);
+            let signal =
+                |signalled: &mut Option<Signal>, signal: &Signal| *signalled = Some(*signal);
+            let read = lent.read(&mut signalled, |_, _| taken as u32, signal);
             end.take_back(now, lent);
             read.ok()?;
-            if let Some(signal) = told {
+            if let Some(signal) = signalled {
                 self.execute(side, &signal.into())?;
             }
             return can_lend.then_some(taken);

@@ -40,7 +40,7 @@ use sink::Sink;
 /// Exit code of a program that panicked; only with the feature `panics`.
 #[cfg(feature = "panics")]
 const PANICKED: u8 = 101;
-/// Exit code where a panic would stand if the compiler could not see that the
+/// Exit code where a panic would be if the compiler could not see that the
 /// place is never reached.
 pub const EMPTY_CHOICE: u8 = 102;
 

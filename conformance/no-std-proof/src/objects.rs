@@ -200,10 +200,10 @@ fn command(input: &mut Input, sink: &mut Sink, handles: Handles) -> RdmaCommand 
     ];
     let command = input.one_of(&commands);
     sink.value(&command, &command);
-    let mut turn = DataTransmit::EMPTY;
-    turn.writes = [DataWrite::new([Segment::default(); 2], input.u64()); 2];
-    sink.value(&turn, &turn);
-    let [write, _] = turn.writes;
+    let mut transmit = DataTransmit::EMPTY;
+    transmit.writes = [DataWrite::new([Segment::default(); 2], input.u64()); 2];
+    sink.value(&transmit, &transmit);
+    let [write, _] = transmit.writes;
     sink.value(&write, &write);
     let tcp = input.one_of(&[
         TcpCommand::HandOver {
@@ -402,12 +402,12 @@ fn path(input: &mut Input, sink: &mut Sink) {
     let technology = input.one_of(&[Technology::SmcR, Technology::SmcD]);
     sink.hashed(&technology, &Technology::SmcD);
     sink.display(&technology);
-    let looked = input.one_of(&[
+    let polled = input.one_of(&[
         PollOutcome::Nothing,
         PollOutcome::Cursors,
         PollOutcome::More,
     ]);
-    sink.hashed(&looked, &PollOutcome::More);
+    sink.hashed(&polled, &PollOutcome::More);
     let taken = ReadOutcome {
         bytes: input.u32(),
         follows: input.bit(),

@@ -176,7 +176,7 @@ fn refusals(pair: &mut IsmPair, input: &mut Input) -> Option<()> {
         for side in [0, 1] {
             pair.restart(input.u64(), [number & 1 == 0; 2]);
             pair.side(side).0.refuse_at = Some(number);
-            // It is established, or declined, or reset; it never stands.
+            // It is established, or declined, or reset; it never stalls.
             pair.connect()?;
             let now = pair.now;
             pair.wait(now.after(Duration::from_secs(800)))?;

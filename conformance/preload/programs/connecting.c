@@ -233,7 +233,7 @@ static void accepted_server(int listener)
     outcome("accept of no socket", accept(STDOUT_FILENO, NULL, NULL));
 }
 
-/* The second one begins when the server has looked for it and found none. */
+/* The second one begins when the server has polled for it and found none. */
 static void accepted_client(int port)
 {
     finish(dial(port));
@@ -408,7 +408,7 @@ static void used_late_server(int listener)
     int late[LATE];
     for (int at = 0; at < LATE; at++)
         late[at] = take(listener);
-    /* Its client has been told by then. */
+    /* Its client has been notified by then. */
     int fd = welcome(listener);
     for (int at = 0; at < LATE; at++) {
         await_peer(late[at]);
@@ -540,7 +540,7 @@ static void speaks_in_vain_client(int port)
 }
 
 /* --- a thread that connects to a listener of its own before it accepts, as connect02 of the Linux Test
- * Project does: nobody else could take the connection up */
+ * Project does: no other process could take the connection up */
 
 #define OWN_ROUNDS 200
 

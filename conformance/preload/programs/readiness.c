@@ -411,7 +411,7 @@ static void nested_server(int listener)
     MUST(close(fd));
 }
 
-/* A set whose events are edges: a new one for what comes, whoever has read the last. */
+/* A set whose events are edges: a new one for what comes, in whichever thread the last was read. */
 static void nested_edges_server(int listener)
 {
     int fd = take_settled(listener);

@@ -381,7 +381,7 @@ static void read_is_left_client(int port)
     expect_end(fd);
 }
 
-/* --- children are forked while another thread connects, and look at what they have inherited */
+/* --- children are forked while another thread connects, and use what they have inherited */
 
 #define CONNECTIONS 60
 

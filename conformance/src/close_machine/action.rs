@@ -15,8 +15,8 @@ pub enum Action {
     Close(u8),
     /// The application of a side aborts.
     Abort(u8),
-    /// A connection has its turn: data and a CDC message leave.
-    Turn(u8),
+    /// A connection transmits: data and a CDC message leave.
+    Transmit(u8),
     /// A message of a side arrives: the oldest one, or another with this place.
     Arrive(u8, u8),
     /// The oldest message of a side that has arrived completes.
@@ -40,7 +40,7 @@ impl fmt::Display for Action {
             Self::ShutdownWrite(side) => write!(f, "{side} shuts its sending direction down"),
             Self::Close(side) => write!(f, "{side} closes"),
             Self::Abort(side) => write!(f, "{side} aborts"),
-            Self::Turn(side) => write!(f, "{side} has its turn"),
+            Self::Transmit(side) => write!(f, "{side} transmits"),
             Self::Arrive(side, 0) => write!(f, "the oldest message of {side} arrives"),
             Self::Arrive(side, place) => {
                 write!(f, "a message of {side} arrives and overtakes {place}")

@@ -59,14 +59,14 @@ impl Event {
     ];
 
     /// Returns the event that new flags announce.
-    fn of(news: ConnectionFlags) -> Option<Self> {
+    fn of(changes: ConnectionFlags) -> Option<Self> {
         [
             (ConnectionFlags::ABNORMAL_CLOSE, Self::PeerAborted),
             (ConnectionFlags::PEER_CONNECTION_CLOSED, Self::PeerClosed),
             (ConnectionFlags::SENDING_DONE, Self::PeerDone),
         ]
         .into_iter()
-        .find_map(|(flag, event)| news.contains(flag).then_some(event))
+        .find_map(|(flag, event)| changes.contains(flag).then_some(event))
     }
 }
 
@@ -236,7 +236,7 @@ impl Projected {
         let pending = this.written.wrapping_sub(self.posted[side]) > 0;
         let room = self.world.links > 0 && this.under_way.len() < self.bounds.queue;
         if pending && room && this.connection.wants_work() {
-            all.push(self.after(None, |next| next.turn(side)));
+            all.push(self.after(None, |next| next.transmit(side)));
         }
     }
 
@@ -254,16 +254,16 @@ impl Projected {
         let this = &self.world.sides[side];
         if this.connection.wants_work() && self.world.links > 0 {
             let mut peek = self.clone();
-            peek.turn(side);
+            peek.transmit(side);
             if peek.world.sides[side].final_flags != this.final_flags {
                 *self = peek;
             }
         }
     }
 
-    fn turn(&mut self, side: usize) {
+    fn transmit(&mut self, side: usize) {
         let bytes = self.peer(side).pending > 0;
-        if self.world.turn(side as u8).is_err() {
+        if self.world.transmit(side as u8).is_err() {
             return;
         }
         let this = &mut self.world.sides[side];

@@ -81,13 +81,15 @@ impl World {
         side.connection.shutdown(NOW, &CONFIG, how);
     }
 
-    pub(super) fn turn(&mut self, side: u8) -> Result<(), String> {
+    pub(super) fn transmit(&mut self, side: u8) -> Result<(), String> {
         let links = self.links;
         let side = self.side(side);
-        let mut turn = DataTransmit::EMPTY;
-        let sent = side.connection.next_transmit(NOW, &CONFIG, 0, &mut turn);
-        let sent = sent.ok_or("a connection that wanted a turn sends nothing")?;
-        let cdc = turn.cdc;
+        let mut transmit = DataTransmit::EMPTY;
+        let sent = side
+            .connection
+            .next_transmit(NOW, &CONFIG, 0, &mut transmit);
+        let sent = sent.ok_or("a connection that wanted to transmit sends nothing")?;
+        let cdc = transmit.cdc;
         let posted = Posted {
             cdc,
             record: sent.record,
@@ -213,7 +215,7 @@ impl Machine for World {
                 into.push(Action::ShutdownWrite(name));
             }
             if connection.wants_work() && side.under_way.len() < bounds.queue {
-                into.push(Action::Turn(name));
+                into.push(Action::Transmit(name));
             }
             if connection.next_timeout().is_some() {
                 into.push(Action::Deadline(name));
@@ -267,7 +269,7 @@ impl Machine for World {
                 side.application = Application::Closed;
                 side.connection.abort(NOW, &CONFIG);
             }
-            Action::Turn(side) => self.turn(side)?,
+            Action::Transmit(side) => self.transmit(side)?,
             Action::Arrive(side, place) => self.arrive(side, place)?,
             Action::Complete(side) => self.complete(side),
             Action::Deadline(side) => {

@@ -33,7 +33,7 @@ pub(crate) struct Mutants {
     #[arg(long)]
     list: bool,
     /// Where the sources are copied to, and the outcome of each change is kept: what
-    /// stands there is not tried again.
+    /// is there is not tried again.
     #[arg(long, value_name = "FOLDER", default_value = "target/mutants")]
     folder: PathBuf,
 }

@@ -244,7 +244,7 @@ fn half_of_a_turn_is_all_there_is_of_a_connection_that_ended_amid_it() {
     assert!(side.conns[0].end.is_some());
     side.poll(usize::MAX);
     assert_eq!(writes(side.wire.make_contiguous()), 1, "{:?}", side.wire);
-    // The message behind it announces bytes that were not written, so it tells the peer
+    // The message behind it announces bytes that were not written, so it asks the peer
     // not to read them.
     let flags = side.wire.iter().filter_map(|command| match command {
         RdmaCommand::Send { payload, .. } => Cdc::parse(payload).ok(),

@@ -236,7 +236,7 @@ impl Solo {
         up.next().map(|link| link.id)
     }
 
-    /// Everybody does the right thing, once.
+    /// Every part does the right thing, once.
     pub(super) fn honest(&mut self) {
         self.side.poll(usize::MAX);
         for conn in std::mem::take(&mut self.side.proposed) {

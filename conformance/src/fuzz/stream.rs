@@ -123,7 +123,7 @@ fn finish(solo: &mut Solo, conn: ConnId, stream: &[u8], progress: Result<ClcProg
             len,
             next: Next::Stop,
         }) => {
-            // Whatever stands behind is not this endpoint's any more, or an error.
+            // Whatever is behind is not this endpoint's any more, or an error.
             let after = solo
                 .side
                 .endpoint

@@ -1,4 +1,4 @@
-//! Where the fields of each message stand: tables of offsets, and nothing else.
+//! Where the fields of each message are: tables of offsets, and nothing else.
 //!
 //! The tables are written from the formats alone, without use of `smc_proto::wire`, so that a
 //! mistake in one of them is seen by the other. The second decoder reads by these tables, and

@@ -170,7 +170,7 @@ fn of_file(name: &str, text: &str, suite: &str, found: &mut Found) {
         }
         let place = match purpose {
             Purpose::Code if is_no_code(name) => Err("cites code where there are tests only"),
-            Purpose::Code => deciding(&lines, index).ok_or("stands above no line"),
+            Purpose::Code => deciding(&lines, index).ok_or("is above no line"),
             Purpose::Test => proving(&lines, index, suite).ok_or("is not in a test"),
         };
         match place {
@@ -220,7 +220,7 @@ fn deciding(lines: &[&str], index: usize) -> Option<(usize, Option<String>)> {
     (!line.trim().is_empty()).then_some((at + 1, None))
 }
 
-/// The test that a citation stands above, or in.
+/// The test that a citation is above, or in.
 fn proving(lines: &[&str], index: usize, suite: &str) -> Option<(usize, Option<String>)> {
     let mut below = lines.iter().enumerate().skip(index);
     let (next, line) = below.find(|(_, line)| !is_comment(line) && !is_attribute(line))?;

@@ -23,7 +23,7 @@ pub struct Statement {
     pub id: String,
     /// The document, from the root of the repository.
     pub document: &'static str,
-    /// The heading it stands under.
+    /// The heading it is under.
     pub chapter: String,
     /// The statement, or its beginning.
     pub title: String,

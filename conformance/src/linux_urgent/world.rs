@@ -64,7 +64,7 @@ pub enum Ending {
 /// Runs a case to its end.
 ///
 /// # Errors
-/// What was lost, or where it stands still.
+/// What was lost, or where it makes no progress.
 pub fn run(case: Case) -> Result<Ending, String> {
     let mut world = World::new(case);
     let steps = 50 + world.random.below(400);
@@ -186,7 +186,7 @@ impl World {
         }
         if !closed {
             return Err(format!(
-                "stands still: {:?}, {:?}, {}",
+                "no progress: {:?}, {:?}, {}",
                 self.engine.state(),
                 self.engine.stats(),
                 self.kernel_app.describe(&self.kernel),
@@ -201,14 +201,14 @@ impl World {
 
     /// The engine's connection sends what it wants to; false if that is nothing.
     fn transmit(&mut self) -> Result<bool, String> {
-        let mut turn = DataTransmit::EMPTY;
+        let mut transmit = DataTransmit::EMPTY;
         let sent = self
             .engine
-            .next_transmit(self.now, &self.config, 0, &mut turn);
+            .next_transmit(self.now, &self.config, 0, &mut transmit);
         let Some(sent) = sent else {
             return Ok(false);
         };
-        for write in turn.writes.iter().filter(|write| !write.is_empty()) {
+        for write in transmit.writes.iter().filter(|write| !write.is_empty()) {
             let pieces = write.source.iter().flat_map(|piece| {
                 let from = piece.offset as usize;
                 &self.send_buffer[from..from + piece.length as usize]
@@ -216,7 +216,7 @@ impl World {
             let (offset, bytes) = (write.address as usize, pieces.copied().collect());
             self.link.push_back(Item::Write { offset, bytes });
         }
-        let cdc = turn.cdc;
+        let cdc = transmit.cdc;
         self.engine_app.published = self
             .engine_app
             .published

@@ -36,7 +36,7 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let most: u64 = most.parse().expect("a number of seeds");
-    // The message of an assertion is no news here.
+    // The message of an assertion is not shown here.
     std::panic::set_hook(Box::new(|_| {}));
     for seed in 0..most {
         let of_seed = chaos::technology(seed).to_string();

@@ -15,7 +15,7 @@ use super::{Problem, Tree};
 const LIST: &str = "conformance/mutants/bugs.toml";
 /// The engine's root, which gets the module that knows the chosen number.
 const ROOT: &str = "smc-proto/src/lib.rs";
-/// The program that searches, and where it stands in the copy.
+/// The program that searches, and where it is in the copy.
 const SEARCH: (&str, &str) = (
     include_str!("bug_search.rs"),
     "smc-transport-sim/examples/bug_search.rs",

@@ -115,7 +115,7 @@ impl Choices {
 struct Function {
     /// Its `const`, which goes: what is chosen when it runs is no constant.
     constant: Option<Range<usize>>,
-    /// What stands between its braces.
+    /// What is between its braces.
     body: Range<usize>,
 }
 

@@ -38,7 +38,7 @@ pub fn files(root: &Path) -> Result<Vec<String>, Problem> {
 }
 
 impl Tree {
-    /// Copies what git knows of, and what is new, as it stands there now.
+    /// Copies what git knows of, and what is new, as it is there now.
     ///
     /// # Errors
     /// No git, or files that cannot be copied.
@@ -75,12 +75,12 @@ impl Tree {
         &self.files
     }
 
-    /// What stands in a file.
+    /// What is in a file.
     pub(super) fn read(&self, file: &str) -> Result<String, Problem> {
         fs::read_to_string(self.root.join(file)).map_err(Problem::new)
     }
 
-    /// Has something else stand in a file.
+    /// Writes something else to a file.
     pub(super) fn write(&self, file: &str, text: &str) -> Result<(), Problem> {
         fs::write(self.root.join(file), text).map_err(Problem::new)
     }

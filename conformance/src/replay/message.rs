@@ -48,7 +48,7 @@ impl Llc {
     }
 
     /// The bytes in the form that we send: the length is big-endian and the number of
-    /// RTokens stands in both bytes, so that captured messages compare with ours.
+    /// RTokens is in both bytes, so that captured messages compare with ours.
     pub(super) fn emit(&self) -> Vec<u8> {
         let mut message = self.message.clone();
         if let LlcMessage::AddLink(add_link) = &mut message {

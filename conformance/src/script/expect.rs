@@ -175,7 +175,7 @@ impl Script {
     /// A connection carried by SMC-R; on first contact the group is up as well.
     #[track_caller]
     pub fn expect_established(&mut self, conn: ConnId) -> bool {
-        // News of a group may come before those of its connections.
+        // Events of a group may come before those of its connections.
         while let Some(Event::GroupUp { .. } | Event::GroupDown { .. }) = self.events.front() {
             self.events.pop_front();
         }
@@ -187,7 +187,7 @@ impl Script {
             } if of == conn => first_contact,
             other => self.fail(format_args!("{conn} is not established: {other:?}")),
         };
-        // What follows at once are hints, and news of the group.
+        // What follows at once are hints, and events of the group.
         while let Some(Event::Writable { .. } | Event::Readable { .. } | Event::GroupUp { .. }) =
             self.events.front()
         {

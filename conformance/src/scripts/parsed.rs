@@ -67,7 +67,7 @@ pub struct Setting {
     pub name: String,
     /// Value.
     pub value: Value,
-    /// Where it stands.
+    /// Where it is.
     pub at: Place,
 }
 
@@ -100,7 +100,7 @@ pub enum Value {
 /// One line.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// Where it stands.
+    /// Where it is.
     pub at: Place,
     /// The line.
     pub text: String,

@@ -23,7 +23,7 @@ pub fn folder() -> PathBuf {
 }
 
 /// Names and paths of all scripts below a folder, in order of their names. What
-/// stands in `lib` is for others to include.
+/// is in `lib` is for others to include.
 ///
 /// # Errors
 /// A folder that cannot be read.

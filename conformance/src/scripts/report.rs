@@ -127,7 +127,7 @@ fn case<W: io::Write>(writer: &mut Writer<W>, outcome: &Outcome) -> io::Result<(
     Ok(())
 }
 
-/// What may stand in XML 1.0.
+/// What may be in XML 1.0.
 const fn is_xml(each: &char) -> bool {
     matches!(each, '\t' | '\n' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}')
 }

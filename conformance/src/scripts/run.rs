@@ -145,8 +145,8 @@ struct Run<'b, B> {
     mark: Duration,
     queues: BTreeMap<Channel, VecDeque<Item>>,
     seen: BTreeMap<u8, VecDeque<(Duration, Seen)>>,
-    /// Of links and groups; few scripts are about them.
-    news: VecDeque<Seen>,
+    /// Events of links and groups; few scripts are about them.
+    group_events: VecDeque<Seen>,
     ignored: Vec<Pattern>,
     variables: HashMap<String, u128>,
     transcript: Vec<String>,
@@ -164,7 +164,7 @@ pub fn play<B: Wire + Host>(script: &ParsedScript, bench: &mut B) -> Played {
         mark: Duration::ZERO,
         queues: BTreeMap::new(),
         seen: BTreeMap::new(),
-        news: VecDeque::new(),
+        group_events: VecDeque::new(),
         ignored: Vec::new(),
         variables: HashMap::new(),
         transcript: Vec::new(),

@@ -36,12 +36,12 @@ impl fmt::Display for Unclear {
 
 impl std::error::Error for Unclear {}
 
-/// A token: what stands between blanks, and a text in quotes at its end.
+/// A token: what is between blanks, and a text in quotes at its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Token {
-    /// What stands before the quotes.
+    /// What is before the quotes.
     pub(super) plain: String,
-    /// What stands in quotes.
+    /// What is in quotes.
     pub(super) quoted: Option<String>,
     /// Column of its first character, from 1.
     pub(super) column: u32,

@@ -243,7 +243,7 @@ pub trait Host {
     /// Whether the stream ended.
     fn ended(&mut self, conn: u8) -> bool;
 
-    /// The urgent byte, and how many stand before it; it is taken.
+    /// The urgent byte, and how many are before it; it is taken.
     fn urgent(&mut self, conn: u8) -> Option<(u32, u8)>;
 
     /// What the application got over plain TCP since it was last asked.

@@ -213,7 +213,7 @@ impl World {
                 self.sever(0, ends[0]);
                 self.sever(1, ends[1]);
                 self.report(1 - late, ends[1 - late]);
-                // The other side moves and sends; the news of it stays on the way.
+                // The other side moves and sends; its validation stays on the way.
                 while self.post(1 - late) {}
                 for _ in 0..64 {
                     self.report_completions_of(1 - late);

@@ -46,9 +46,9 @@ fn busy_connections_carry_the_same_in_large_groups_and_in_small_ones() {
         pair.hosts[0].write(pair.now, *a, &data);
     }
     let mut carried = [0; 12];
-    let mut turns = 0;
-    while turns < 12 * 40 {
-        turns += pair.pump_turns(0, 4);
+    let mut transmits = 0;
+    while transmits < 12 * 40 {
+        transmits += pair.pump_transmits(0, 4);
         let mut read_from = Vec::new();
         while let Some(event) = pair.hosts[1].endpoint.poll_event() {
             if let Event::Readable { conn } = event {

@@ -115,7 +115,7 @@ impl Transfer<'_> {
             idle = if moved { 0 } else { idle + 1 };
             if idle > 2 {
                 // Held back for coalescing: its time passes.
-                assert!(idle < 10, "the stream stands still");
+                assert!(idle < 10, "the stream makes no progress");
                 let later = self.pair.now.after(Duration::from_millis(1));
                 self.pair.advance_to(later);
             }

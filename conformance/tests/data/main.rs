@@ -4,5 +4,5 @@ mod direct;
 mod gigabyte;
 mod linux_urgent;
 mod streams;
-mod turns;
+mod transmits;
 mod urgent;

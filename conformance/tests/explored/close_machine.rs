@@ -97,7 +97,7 @@ fn every_cell_of_the_close_table_that_can_be_is_hit() {
     };
     let never: [(CloseState, &[Event]); 10] = [
         (Active, &[]),
-        // What was sent before is no news, and a side that shut down does not do it again.
+        // What was sent before is not sent again, and a side that shut down does not do it again.
         (PeerCloseWait1, &[ShutDown]),
         (PeerCloseWait2, &[ShutDown, PeerDone]),
         // The peer has sent its last message, and nothing is waited for but the application.

@@ -62,7 +62,7 @@ fn messages_cut_short_are_waited_for_and_given_up() {
             let mut bytes = start.due();
             bytes[5..7].copy_from_slice(&length.to_be_bytes());
             let mut reached = start.clone();
-            // A byte at a time, as far as anybody asks for more.
+            // A byte at a time, as far as more is asked for.
             let mut shown = 0;
             while shown < bytes.len() {
                 shown += 1;

@@ -101,7 +101,7 @@ fn a_device_that_goes_at_any_step_of_a_rendezvous_leaves_nothing() {
     ];
     for waiting in Waiting::ALL {
         for events in [&[removed][..], &[down], &[down, removed], &[removed, down]] {
-            // Once as it stands, and once while the RNIC takes its time with what the
+            // Once as it is, and once while the RNIC takes its time with what the
             // peer's next message brings about.
             for hold in held {
                 let (mut s, conn) = waiting.reach();

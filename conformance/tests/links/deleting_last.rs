@@ -87,7 +87,7 @@ fn the_last_link_may_go_while_another_one_is_offered() {
 fn delete_all_comes_before_another_offer() {
     //= LLCSER-011 test
     //= LINK-032 test
-    // A port came up while a link was being added: that is no news any more.
+    // A port came up while a link was being added: that changes nothing any more.
     let mut s = Script::server();
     s.server_first_contact();
     s.port_up(2);

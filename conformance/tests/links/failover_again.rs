@@ -125,7 +125,7 @@ fn twice(shape: &Shape, firsts: &[Failure], seconds: &[Failure], most: usize) {
                         } else {
                             Expect::GroupLost
                         };
-                        // The news may be on the link that fails next.
+                        // The validation may be on the link that fails next.
                         world.patient = true;
                         world.fail_link(*second, ends);
                         world.finish(*second, expect);

@@ -140,7 +140,7 @@ fn a_client_with_one_rnic_rejects_every_further_link() {
 }
 
 #[test]
-fn a_clients_add_link_is_no_news_while_a_link_is_being_added() {
+fn a_clients_add_link_changes_nothing_while_a_link_is_being_added() {
     //= LLC-030 test
     //= LLCSER-007 test
     let (mut s, _) = Waiting::AddLinkReply.reach();

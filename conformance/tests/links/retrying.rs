@@ -214,7 +214,7 @@ fn a_further_link_is_tried_again_after_pauses_that_double() {
         check!(s, (offer.link.0, offer.gid), (number, rnic(2).gid));
         s.over(1).send(Peer::rejects(number));
     }
-    // Good news ends the pause and starts the count anew.
+    // A port that comes up ends the pause and starts the count anew.
     s.over(1).send(Peer::hint(2));
     s.over(1).expect_add_link();
     s.over(1).send(Peer::rejects(10));

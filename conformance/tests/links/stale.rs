@@ -86,7 +86,7 @@ fn an_rmb_is_announced_once_it_is_registered_on_every_link() {
 fn an_rmb_is_announced_for_a_new_link_over_one_on_which_it_is_known() {
     //= LLC-059 test
     //= RMB-010 test
-    // The new link stands first in the group, where the lost one stood.
+    // The new link is first in the group, where the lost one was.
     let (mut s, _, _) = Script::two_link_client();
     s.break_link(1);
     s.skip();

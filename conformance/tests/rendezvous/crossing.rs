@@ -24,7 +24,7 @@ fn declined() -> (Script, ConnId) {
 }
 
 /// Shows a Decline after `cut` bytes of it have been shown: it is consumed, and what
-/// stands behind it is the application's.
+/// is behind it is the application's.
 fn swallows(s: &mut Script, conn: ConnId, decline: &[u8], cut: usize) {
     let end = decline.len();
     if cut < end {

@@ -90,7 +90,7 @@ fn run(seed: u64) -> [u32; 3] {
         }
         pair.run(Duration::from_micros(random.below(20_000)));
     }
-    // The quiet phase: everybody ends, and all timers may fire.
+    // The quiet phase: all connections end, and all timers may fire.
     pair.sim.end_faults();
     for end in ends.iter().flatten() {
         pair.sim.finish(*end);

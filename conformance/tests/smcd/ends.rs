@@ -153,7 +153,7 @@ fn a_reader_is_notified_of_a_peer_that_drops_its_group_without_a_message() {
 }
 
 #[test]
-fn a_dmb_taken_back_behind_the_last_message_is_no_news() {
+fn a_dmb_taken_back_behind_the_last_message_changes_nothing() {
     //= D-059 test
     // The server closes first, and its DMB is gone long before the client closes.
     let mut pair = Setup::new(true).build();

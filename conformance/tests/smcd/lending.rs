@@ -21,9 +21,9 @@ fn after<S: Storage>(
     engine: &mut Endpoint<S>,
     now: Instant,
     outcome: Result<u32, ApiMisuse>,
-    told: Option<Signal>,
+    signalled: Option<Signal>,
 ) -> Outcome {
-    let mut commands: Vec<_> = told.into_iter().map(IsmCommand::from).collect();
+    let mut commands: Vec<_> = signalled.into_iter().map(IsmCommand::from).collect();
     while let Some(command) = engine.poll_ism(now, DEVICE) {
         commands.push(command);
     }
@@ -44,19 +44,19 @@ fn written(pair: &Pair, conn: ConnId, len: u32, lends: bool) -> Outcome {
     let mut pair = pair.clone();
     let now = pair.sim.now();
     let engine = pair.sim.endpoint(pair.client).expect("an engine");
-    let mut told = None;
+    let mut signalled = None;
     let fill = |_: &mut Option<Signal>, space: &BufferSpans| room(space, len);
-    let tell = |told: &mut Option<Signal>, signal: &Signal| *told = Some(*signal);
+    let signal = |signalled: &mut Option<Signal>, signal: &Signal| *signalled = Some(*signal);
     let written = if lends {
         let mut lent = engine.lend(now, conn).expect("a data path");
-        let written = lent.write(&mut told, fill, tell);
+        let written = lent.write(&mut signalled, fill, signal);
         assert!(!engine.take_back(now, lent));
         written
     } else {
-        let written = engine.write_and_signal(now, conn, &mut told, fill, tell);
+        let written = engine.write_and_signal(now, conn, &mut signalled, fill, signal);
         written.expect("a connection")
     };
-    after(engine, now, written, told)
+    after(engine, now, written, signalled)
 }
 
 /// A read of at most `len` of the bytes that a message says have come, in the server of a copy of
@@ -68,18 +68,18 @@ fn read(pair: &Pair, conn: ConnId, head: [u8; 32], len: u32, lends: bool) -> Out
     let mut lent = engine.lend(now, conn).expect("a data path");
     assert_eq!(lent.handle_signal(&head), Some(true));
     assert!(!engine.take_back(now, lent));
-    let mut told = None;
+    let mut signalled = None;
     let read = if lends {
         let mut lent = engine.lend(now, conn).expect("a data path");
-        let tell = |told: &mut Option<Signal>, signal: &Signal| *told = Some(*signal);
-        let read = lent.read(&mut told, |_, readable| room(readable, len), tell);
+        let signal = |signalled: &mut Option<Signal>, signal: &Signal| *signalled = Some(*signal);
+        let read = lent.read(&mut signalled, |_, readable| room(readable, len), signal);
         assert!(!engine.take_back(now, lent));
         read
     } else {
         let read = engine.read(now, conn, |readable| room(readable, len));
         read.expect("a connection").map(|taken| taken.bytes)
     };
-    after(engine, now, read, told)
+    after(engine, now, read, signalled)
 }
 
 fn both(call: impl Fn(bool) -> Outcome) -> Outcome {
@@ -96,16 +96,16 @@ fn attached() -> (Pair, [ConnId; 2], [SocketId; 2]) {
 }
 
 /// The message at the head of the DMB, in the server of a copy of `pair`.
-fn heard(pair: &Pair, conn: ConnId, head: [u8; 32], lends: bool) -> Outcome {
+fn handled(pair: &Pair, conn: ConnId, head: [u8; 32], lends: bool) -> Outcome {
     let mut pair = pair.clone();
     let now = pair.sim.now();
     let engine = pair.sim.endpoint(pair.server).expect("an engine");
     let mut lent = engine.lend(now, conn).expect("a data path");
     let buffer = lent.receive_buffer();
     assert_eq!(engine.receiver(buffer), Some(conn));
-    let is_heard = lends && lent.handle_signal(&head).is_some();
+    let is_handled = lends && lent.handle_signal(&head).is_some();
     assert!(!engine.take_back(now, lent));
-    if !is_heard {
+    if !is_handled {
         engine.handle_ism(now, IsmCompletion::Signalled { buffer, cdc: head });
     }
     let readable = u32::from(engine.is_readable(conn));
@@ -149,22 +149,22 @@ fn a_message_is_handled_by_a_lent_data_path_as_by_the_endpoint() {
     let (mut pair, [from, to], [near, far]) = attached();
     for len in [1, 64, 5000] {
         let head = head_of(&written(&pair, from, len, true));
-        assert_eq!(both(|lends| heard(&pair, to, head, lends)).0, Ok(1));
+        assert_eq!(both(|lends| handled(&pair, to, head, lends)).0, Ok(1));
         let sent = vec![3; len as usize];
         assert_eq!(pair.carry(near, far, &sent), sent);
         // The same again.
-        assert_eq!(both(|lends| heard(&pair, to, head, lends)).0, Ok(0));
+        assert_eq!(both(|lends| handled(&pair, to, head, lends)).0, Ok(0));
     }
     // Heads that no peer writes that keeps the rules, and every flag.
     for (at, value) in [(0, 0xfd), (11, 0xff), (13, 0x7f), (19, 0xff), (8, 0x40)] {
         let mut head = [0; 32];
         (head[0], head[at]) = (0xfe, value);
-        let _ = both(|lends| heard(&pair, to, head, lends));
+        let _ = both(|lends| handled(&pair, to, head, lends));
     }
     for (at, bit) in (0..8).flat_map(|bit| [(22, bit), (23, bit)]) {
         let mut head = head_of(&written(&pair, from, 7, true));
         head[at] = 1 << bit;
-        let _ = both(|lends| heard(&pair, to, head, lends));
+        let _ = both(|lends| handled(&pair, to, head, lends));
     }
 }
 

@@ -87,7 +87,7 @@ fn a_side_without_the_last_message_is_notified_of_the_end() {
 }
 
 #[test]
-fn behind_the_last_message_it_is_no_news() {
+fn behind_the_last_message_it_changes_nothing() {
     //= D-059 test
     for mode in Mode::ALL {
         let (mut hand, conn) = Hand::connected(mode, true);

@@ -43,7 +43,7 @@ impl Host {
         let c = &self.connections[number];
         match c.transport {
             Transport::Undecided | Transport::Closed => 0,
-            // A Decline of the peer may still stand before its first byte.
+            // A Decline of the peer may still be before its first byte.
             Transport::Tcp if c.clc => 0,
             Transport::Tcp => self.stack.socket(c.socket).recv_slice(data).unwrap_or(0),
             Transport::Smc => {

@@ -151,7 +151,7 @@ pub struct Cable<'a> {
     pub near: &'a mut Rnic,
     /// The RNIC at the other end.
     pub far: &'a mut Rnic,
-    /// Who wants to know.
+    /// Called for what is reported.
     pub report: Report<'a>,
 }
 

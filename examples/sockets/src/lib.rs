@@ -1,7 +1,7 @@
 //! Ordinary programs on std, on tokio, on hyper, and on epoll. In each, the types of the sockets are
 //! the only thing that is not as with TCP:
 //!
-//! | instead of | there stands |
+//! | instead of | there is |
 //! |---|---|
 //! | `std::net::{TcpListener, TcpStream}` | `smc_sockets::{SmcListener, SmcStream}` |
 //! | `tokio::net::{TcpListener, TcpStream}` | `smc_sockets::tokio::{SmcListener, SmcStream}` |

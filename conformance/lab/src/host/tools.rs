@@ -8,7 +8,7 @@ use super::{Trouble, failed};
 /// Where a program is found, if it is.
 pub(crate) fn find(name: &str) -> Option<PathBuf> {
     let paths = std::env::var_os("PATH")?;
-    // Administrators' programs are not in everybody's path.
+    // Administrators' programs are not in every user's path.
     let more = ["/usr/sbin", "/sbin"].map(PathBuf::from);
     std::env::split_paths(&paths)
         .chain(more)

@@ -21,7 +21,7 @@ use super::{Trouble, failed};
 /// an emulated guest may stand still.
 const PROMPT: Duration = Duration::from_millis(5);
 /// A guest that lets its peer wait longer for any sign of life, such as its soft-RoCE's
-/// acknowledgement, stood still: that proves nothing about SMC.
+/// acknowledgement, was stopped: that proves nothing about SMC.
 const ALIVE: Duration = Duration::from_millis(1);
 /// Fewer samples prove nothing.
 const ENOUGH: usize = 8;
@@ -129,7 +129,7 @@ impl Delays {
     /// What is wrong.
     pub(crate) fn judge(&self) -> Result<(), String> {
         match (self.lively.len(), part(&self.lively, 50)) {
-            // The guest stood still most of the time.
+            // The guest was stopped most of the time.
             (few, _) if few < ENOUGH => Ok(()),
             (_, median) if median > PROMPT => Err(format!("windows stand open: {self}")),
             _ => Ok(()),

@@ -55,8 +55,8 @@ pub(super) static RANDOM_SIZES: [Step; 501] = {
     steps
 };
 
-/// Where urgent bytes stand, counted from the one before: 1 to 64, then 64 before the end
-/// of a ring of 64 KiB to 64 behind it, then 200 without order. None stands alone: see
+/// Where urgent bytes are, counted from the one before: 1 to 64, then 64 before the end
+/// of a ring of 64 KiB to 64 behind it, then 200 without order. None is alone: see
 /// `urgent-alone-to-server`.
 const OFFSETS: [u64; 393] = {
     let ring = 64 * KIB;

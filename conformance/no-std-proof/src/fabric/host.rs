@@ -138,7 +138,7 @@ impl Host {
             .get_mut(spans.buffer.index() as usize)
             .ok_or(Failure::NoSuchBuffer)?;
         let [first, second] = spans.segments;
-        // The second stands before the first in memory: the ring wrapped.
+        // The second is before the first in memory: the ring wrapped.
         let (low, high) = buffer
             .split_at_mut_checked(first.offset as usize)
             .ok_or(Failure::OutsideBuffer)?;

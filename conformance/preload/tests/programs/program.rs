@@ -24,7 +24,7 @@ impl Program {
         Self::compile_with(name, output, &["-O2", "-D_FORTIFY_SOURCE=2"])
     }
 
-    /// Compiles the program with the address sanitizer, which looks for leaks, too. Its runtime has
+    /// Compiles the program with the address sanitizer, which detects leaks, too. Its runtime has
     /// to come before other libraries, also before preloaded ones: it is linked into the program.
     pub(crate) fn with_addresses(name: &str) -> Self {
         let flags = ["-O1", "-g", "-fsanitize=address", "-static-libasan"];

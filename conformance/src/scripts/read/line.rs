@@ -55,7 +55,7 @@ impl<'w> Line<'w> {
         }
     }
 
-    /// Where the next token stands, or would.
+    /// Where the next token is, or would.
     fn column(&self) -> u32 {
         match self.words.get(self.next) {
             Some(token) => token.column,

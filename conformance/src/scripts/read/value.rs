@@ -6,7 +6,7 @@ use std::net::Ipv6Addr;
 use crate::scripts::parsed::Value;
 use crate::scripts::text::Token;
 
-/// A value as it stands behind `=`.
+/// A value as it is behind `=`.
 pub(super) fn value(plain: &str, quoted: Option<&str>) -> Option<Value> {
     if let Some(text) = quoted {
         return plain.is_empty().then(|| Value::Text(text.to_owned()));

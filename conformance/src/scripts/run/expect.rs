@@ -157,13 +157,13 @@ impl<B: Wire + Host> Run<'_, B> {
             },
             AppSees::LinkUp(link) => {
                 let qpn = self.peer.qpn(*link);
-                self.news_of(&qpn.map_or(Seen::GroupDown, Seen::LinkUp))
+                self.group_event(&qpn.map_or(Seen::GroupDown, Seen::LinkUp))
             }
             AppSees::LinkDown(link) => {
                 let qpn = self.peer.qpn(*link);
-                self.news_of(&qpn.map_or(Seen::GroupDown, Seen::LinkDown))
+                self.group_event(&qpn.map_or(Seen::GroupDown, Seen::LinkDown))
             }
-            AppSees::GroupDown => self.news_of(&Seen::GroupDown),
+            AppSees::GroupDown => self.group_event(&Seen::GroupDown),
             sees => {
                 if let Some(when) = when {
                     self.wait_until(self.mark + when.from);
@@ -268,16 +268,16 @@ impl<B: Wire + Host> Run<'_, B> {
         }
     }
 
-    /// News of links and groups, which may come among others.
-    fn news_of(&mut self, expected: &Seen) -> Result<(), Wrong> {
-        match self.news.iter().position(|seen| seen == expected) {
+    /// Events of links and groups, which may come among others.
+    fn group_event(&mut self, expected: &Seen) -> Result<(), Wrong> {
+        match self.group_events.iter().position(|seen| seen == expected) {
             Some(at) => {
-                self.news.drain(..=at);
+                self.group_events.drain(..=at);
                 Ok(())
             }
             None => wrong(
                 format_args!("{expected:?}"),
-                format_args!("{:?}", self.news),
+                format_args!("{:?}", self.group_events),
             ),
         }
     }

@@ -14,7 +14,9 @@ impl<B: Wire + Host> Run<'_, B> {
         while let Some((conn, seen)) = self.bench.seen() {
             self.note(format_args!("app.{conn} saw {seen:?}"));
             match seen {
-                Seen::LinkUp(_) | Seen::LinkDown(_) | Seen::GroupDown => self.news.push_back(seen),
+                Seen::LinkUp(_) | Seen::LinkDown(_) | Seen::GroupDown => {
+                    self.group_events.push_back(seen)
+                }
                 seen => {
                     let at = self.bench.now();
                     self.seen.entry(conn).or_default().push_back((at, seen));

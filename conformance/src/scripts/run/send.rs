@@ -199,7 +199,7 @@ impl<B: Wire + Host> Run<'_, B> {
             let length = bytes.len() as u128;
             field.put(bytes, length);
         }
-        // Fields that stand behind what was put in, and lengths that lie.
+        // Fields that are behind what was put in, and lengths that lie.
         let last: Vec<Setting> = settings
             .iter()
             .filter(|each| each.name == "length" || each.name.starts_with("octet"))

@@ -59,7 +59,7 @@ impl Endpoints {
         self.pair.hosts[side].write(now, self.ends[side], bytes)
     }
 
-    /// Sends bytes that stand in the send buffer.
+    /// Sends bytes that are in the send buffer.
     #[inline]
     fn commit(&mut self, side: usize, most: usize) -> usize {
         let now = self.pair.now;

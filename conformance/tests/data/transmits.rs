@@ -1,4 +1,4 @@
-//! A connection's turn in one call sends what its steps send one by one.
+//! A connection's transmit in one call sends what its steps send one by one.
 
 use std::hash::{DefaultHasher, Hasher};
 
@@ -81,43 +81,43 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn turns_and_steps_lead_to_the_same(
+    fn transmits_and_steps_lead_to_the_same(
         actions in prop::collection::vec((0..2_usize, 0..3_usize, action()), 1..200),
     ) {
         //= CASE-C13 test
         //= CDC-023 test
         //= CDC-031 test
-        let mut turns = Pair::new(3);
+        let mut transmits = Pair::new(3);
         let conns: Vec<ConnId> = (0..3)
-            .map(|_| turns.open_with(options(), options()).0)
+            .map(|_| transmits.open_with(options(), options()).0)
             .collect();
-        let mut steps = turns.clone();
+        let mut steps = transmits.clone();
         for (side, conn, action) in actions {
-            let read = act(&mut turns, side, conns[conn], action);
+            let read = act(&mut transmits, side, conns[conn], action);
             prop_assert_eq!(&read, &act(&mut steps, side, conns[conn], action));
             for side in 0..2 {
-                turns.pump_data(side);
+                transmits.pump_data(side);
             }
-            turns.pump();
+            transmits.pump();
             steps.pump();
             for side in 0..2 {
-                let (a, b) = (&turns.hosts[side], &steps.hosts[side]);
+                let (a, b) = (&transmits.hosts[side], &steps.hosts[side]);
                 prop_assert_eq!(a.endpoint.statistics(), b.endpoint.statistics());
-                prop_assert_eq!(fingerprint(&mut turns, side), fingerprint(&mut steps, side));
+                prop_assert_eq!(fingerprint(&mut transmits, side), fingerprint(&mut steps, side));
             }
         }
     }
 }
 
 #[test]
-fn a_turn_holds_both_writes_round_the_end_of_the_ring() {
+fn a_transmit_holds_both_writes_round_the_end_of_the_ring() {
     //= CDC-026 test
     //= CDC-025 test
     let mut pair = Pair::new(1);
     let (a, b) = pair.open_with(options(), options());
     let now = pair.now;
-    let mut turn = DataTransmit::EMPTY;
-    assert!(!pair.hosts[0].endpoint.poll_data(now, DEVICE, &mut turn));
+    let mut transmit = DataTransmit::EMPTY;
+    assert!(!pair.hosts[0].endpoint.poll_data(now, DEVICE, &mut transmit));
     let mut bytes = vec![0; 12 << 10];
     pair.hosts[0].write(now, a, &bytes);
     pair.pump_data(0);
@@ -125,13 +125,16 @@ fn a_turn_holds_both_writes_round_the_end_of_the_ring() {
 
     pair.pump();
     pair.hosts[0].write(now, a, &bytes);
-    assert!(pair.hosts[0].endpoint.poll_data(now, DEVICE, &mut turn));
+    assert!(pair.hosts[0].endpoint.poll_data(now, DEVICE, &mut transmit));
     assert_eq!(
-        (turn.conn, turn.writes.map(|write| write.len())),
+        (transmit.conn, transmit.writes.map(|write| write.len())),
         (a, [4 << 10, 8 << 10])
     );
-    assert_eq!(turn.writes[1].address + (12 << 10), turn.writes[0].address);
-    assert!(!pair.hosts[0].endpoint.poll_data(now, DEVICE, &mut turn));
+    assert_eq!(
+        transmit.writes[1].address + (12 << 10),
+        transmit.writes[0].address
+    );
+    assert!(!pair.hosts[0].endpoint.poll_data(now, DEVICE, &mut transmit));
     assert_eq!(pair.hosts[0].endpoint.poll_rdma(now, DEVICE), None);
 }
 
