@@ -147,7 +147,7 @@ impl Groups<'_> {
             return;
         }
         // Two less with each message, or one by a peer that fills but one pair; a
-        // count that stands still would never end (reliability D7).
+        // count that stays the same would never end (reliability D7).
         let stuck = addition
             .peer_left
             .is_some_and(|left| message.remaining > 0 && message.remaining >= left);
