@@ -234,7 +234,7 @@ fn a_client_of_a_program_that_is_executed_is_declined() {
     server.accept();
     is_declined(&client);
     // Less than the call waits for it.
-    std::thread::sleep(Duration::from_millis(50));
+    std::thread::sleep(Duration::from_millis(10));
     client.write_all(&proposal()).unwrap();
     client.write_all(b"octets").unwrap();
     is_echoed(&client, b"octets");
