@@ -47,13 +47,13 @@ mod library {
     #[cfg(not(test))]
     #[allow(unsafe_code)]
     mod hooks;
-    pub(crate) mod moments;
     pub(crate) mod own_listeners;
     pub(crate) mod poll;
     #[allow(unsafe_code)]
     pub(crate) mod real;
     pub(crate) mod report;
     pub(crate) mod set;
+    pub(crate) mod short_waits;
     pub(crate) mod signals;
     pub(crate) mod stats;
     pub(crate) mod table;

@@ -205,15 +205,15 @@ impl Stack {
     /// [`Self::accepted`], for want of a descriptor: it uses TCP from then on, and does not wait.
     ///
     /// A client that speaks CLC is declined. Its first message is dropped, as what follows is the
-    /// application's; it is waited for, for the time of `patience` at most, and the connection is
+    /// application's; it is waited for, for the time of `timeout` at most, and the connection is
     /// reset if it does not come.
     ///
     /// # Errors
     /// [`io::ErrorKind::ConnectionReset`]: the connection was reset. Otherwise the operating system's;
     /// the client goes on by itself then, when its time is up.
-    pub fn let_go(&self, accepted: impl AsFd, patience: Duration) -> io::Result<()> {
+    pub fn let_go(&self, accepted: impl AsFd, timeout: Duration) -> io::Result<()> {
         let marked = pairing::let_go(&accepted);
-        letting_go::let_go(self.shard(), accepted.as_fd(), patience)?;
+        letting_go::let_go(self.shard(), accepted.as_fd(), timeout)?;
         marked
     }
 
@@ -326,9 +326,9 @@ impl Accepting {
     ///
     /// # Errors
     /// The connection itself, if a process has begun.
-    pub fn give_up(self, patience: Duration) -> Result<TcpStream, Self> {
+    pub fn give_up(self, timeout: Duration) -> Result<TcpStream, Self> {
         match self.tcp.try_clone() {
-            Ok(tcp) if self.let_go(patience) => Ok(tcp),
+            Ok(tcp) if self.let_go(timeout) => Ok(tcp),
             _ => Err(self),
         }
     }
@@ -338,10 +338,10 @@ impl Accepting {
     /// to be dropped.
     ///
     /// A client that speaks CLC is declined. Its first message is dropped, as what follows is the
-    /// application's; it is waited for, for the time of `patience` at most, and the connection is
+    /// application's; it is waited for, for the time of `timeout` at most, and the connection is
     /// reset if it does not come, which who reads from it finds out.
     #[must_use]
-    pub fn let_go(&self, patience: Duration) -> bool {
+    pub fn let_go(&self, timeout: Duration) -> bool {
         if self.has_begun.swap(true, Ordering::Relaxed) {
             return false;
         }
@@ -349,7 +349,7 @@ impl Accepting {
         if self.speaks {
             let (shard, code) = (self.stack.shard(), DiagnosisCode::PEER_NO_SMC);
             // What was reset is the program's as well.
-            let _ = letting_go::decline(shard, self.tcp.as_fd(), code, patience);
+            let _ = letting_go::decline(shard, self.tcp.as_fd(), code, timeout);
         }
         true
     }

@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 use smc_sockets::Stack;
 
 use super::conn::{Conn, borrowed};
-use super::moments::Moments;
+use super::short_waits::ShortWaits;
 use super::table::{self, Object};
 use super::{config, connecting, defaults, hidden, own_listeners, real, report, stats};
 
 /// How long a call that accepts waits for the first message of a client.
-const MOMENT: Duration = Duration::from_millis(5);
+const SHORT_WAIT: Duration = Duration::from_millis(5);
 
 /// How long a call that executes a program waits for the first messages of clients, at most.
 const BEFORE_EXEC: Duration = Duration::from_secs(1);
@@ -29,7 +29,7 @@ pub(crate) fn will_listen(fd: i32) {
         return;
     }
     if let Some(stack) = config::stack() {
-        // Where it cannot be told, clients use TCP.
+        // Where that fails, clients use TCP.
         let _ = config::inside(|| stack.announce_before_listen(borrowed(fd)));
     }
 }
@@ -103,18 +103,18 @@ pub(crate) fn accepted(fd: i32, nonblocking: bool) {
 /// Lets the client of a connection go for which there is no descriptor. One that speaks CLC is
 /// declined, and its first message dropped. A connection on which that does not come in time is reset.
 fn let_go(stack: &Stack, fd: i32) {
-    static MOMENTS: Moments = Moments::new();
-    let patience = match MOMENTS.are_left() {
-        true => MOMENT,
+    static SHORT_WAITS: ShortWaits = ShortWaits::new();
+    let timeout = match SHORT_WAITS.are_permitted() {
+        true => SHORT_WAIT,
         false => Duration::ZERO,
     };
-    let let_go = stack.let_go(borrowed(fd), patience);
+    let let_go = stack.let_go(borrowed(fd), timeout);
     if let_go.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionReset) {
-        MOMENTS.was_in_vain();
+        SHORT_WAITS.note_vain();
     }
 }
 
-/// Counts a connection that is TCP, for who wants to know.
+/// Counts a connection that is TCP, for statistics and reports.
 fn count(stack: &Stack, tcp: &TcpStream) {
     if !stats::are_kept() {
         return;

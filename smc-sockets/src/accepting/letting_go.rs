@@ -40,7 +40,7 @@ const PAUSE: Duration = Duration::from_micros(200);
 /// # Errors
 /// [`io::ErrorKind::ConnectionReset`]: the connection was reset, as the message has not come, or the
 /// client has reset it.
-pub(super) fn let_go(shard: &Shard, tcp: BorrowedFd<'_>, patience: Duration) -> io::Result<()> {
+pub(super) fn let_go(shard: &Shard, tcp: BorrowedFd<'_>, timeout: Duration) -> io::Result<()> {
     let near = rustix::net::getsockname(tcp).and_then(SocketAddr::try_from);
     let far = rustix::net::getpeername(tcp).map(|far| far.and_then(|far| far.try_into().ok()));
     let (Ok(near), Ok(Some(far))) = (near, far) else {
@@ -52,7 +52,7 @@ pub(super) fn let_go(shard: &Shard, tcp: BorrowedFd<'_>, patience: Duration) -> 
         return Ok(());
     }
     let code = verdict.declines.map_or(DiagnosisCode::MEMORY, Cause::code);
-    decline(shard, tcp, code, patience)
+    decline(shard, tcp, code, timeout)
 }
 
 /// Drops what has come over a connection that its client has reset since, if the client had sent the
@@ -76,14 +76,14 @@ pub(super) fn decline(
     shard: &Shard,
     tcp: BorrowedFd<'_>,
     code: DiagnosisCode,
-    patience: Duration,
+    timeout: Duration,
 ) -> io::Result<()> {
     if let Some(message) = opening::decline(shard.peer_id(), code) {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         // If that fails, TCP has ended, which the application finds out.
         let _ = rustix::net::send(tcp, &message, flags);
     }
-    match drop_proposal(tcp, patience) {
+    match drop_proposal(tcp, timeout) {
         true => Ok(()),
         false => reset(tcp),
     }
@@ -97,7 +97,7 @@ fn reset(tcp: BorrowedFd<'_>) -> io::Result<()> {
 
 /// Drops the first message of a client, once it has come; whether the next bytes are the
 /// application's.
-fn drop_proposal(tcp: BorrowedFd<'_>, patience: Duration) -> bool {
+fn drop_proposal(tcp: BorrowedFd<'_>, timeout: Duration) -> bool {
     let begin = Instant::now();
     let mut bytes = [0; MAX_LENGTH];
     loop {
@@ -122,7 +122,7 @@ fn drop_proposal(tcp: BorrowedFd<'_>, patience: Duration) -> bool {
             Step::Wait(_) if has_ended => return false,
             Step::Wait(_) => {}
         }
-        let left = patience.saturating_sub(begin.elapsed());
+        let left = timeout.saturating_sub(begin.elapsed());
         if left.is_zero() {
             return false;
         }

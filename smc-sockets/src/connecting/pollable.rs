@@ -43,7 +43,7 @@ struct Pollable {
     timer: OwnedFd,
 }
 
-/// Once for each change: bytes that do not suffice are no news.
+/// Once for each change: bytes that do not suffice are reported once.
 const CHANGES: EventFlags = EventFlags::IN
     .union(EventFlags::OUT)
     .union(EventFlags::RDHUP)
@@ -311,7 +311,7 @@ impl Pollable {
         Ok(())
     }
 
-    /// Takes events, which the attempt looks at then.
+    /// Takes the events that the attempt waits for.
     fn drain(&self) -> io::Result<()> {
         let mut events = [std::mem::MaybeUninit::<epoll::Event>::uninit(); 16];
         match epoll::wait(&self.poller, &mut events, Some(&Timespec::default())) {

@@ -11,7 +11,7 @@ use crate::library::{config, real};
 /// A descriptor of the program for one call.
 #[allow(unsafe_code)]
 pub(crate) fn borrowed<'a>(fd: i32) -> BorrowedFd<'a> {
-    // SAFETY: only the kernel looks at the number, which the program may close at any time: a
+    // SAFETY: only the kernel uses the number, which the program may close at any time: a
     // call on a closed one fails. -1 is no descriptor, which the type asks for.
     unsafe { BorrowedFd::borrow_raw(fd.max(0)) }
 }

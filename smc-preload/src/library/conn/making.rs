@@ -11,21 +11,21 @@ use rustix::net::sockopt;
 use smc_sockets::{Accepting, Connecting, EventLoop, SmcStream};
 
 use super::{Conn, Phase, borrowed, is_writable, lock, low_water, poll_one, replace, set_mode};
-use crate::library::moments::Moments;
+use crate::library::short_waits::ShortWaits;
 use crate::library::{config, defaults, errno, report, signals, stats, table};
 
 /// How long a connection that is being made is polled for at a time.
 pub(crate) const SLICE: Duration = Duration::from_millis(50);
 
-/// Time after which a program that waits until it is connected is told so, if its server has not
+/// Time after which a program that waits until it is connected gets that result, if its server has not
 /// used the connection yet: TCP has connected.
 const LATE: Duration = Duration::from_millis(50);
-/// Time after which a set looks whether a connection is late, and looks again: [`LATE`] is over then.
+/// Time after which a set checks whether a connection is late, and checks again: [`LATE`] is over then.
 pub(crate) const LATE_AGAIN: Duration = Duration::from_millis(51);
 /// How long the first call that writes waits for the decision, although it is not to wait: over TCP a
 /// connection that was just accepted has room for what a server sends first.
-const MOMENT: Duration = Duration::from_millis(5);
-static MOMENTS: Moments = Moments::new();
+const SHORT_WAIT: Duration = Duration::from_millis(5);
+static SHORT_WAITS: ShortWaits = ShortWaits::new();
 
 /// How a connection comes about.
 pub(super) enum Pending {
@@ -65,11 +65,11 @@ impl Conn {
     /// Before another program takes this process over: one that nothing was begun of goes on as
     /// TCP, also here if there is no such program. For the first message of a client that speaks CLC it
     /// waits so long at most.
-    pub(crate) fn give_up(&self, patience: Duration) {
+    pub(crate) fn give_up(&self, timeout: Duration) {
         let Some(mut pending) = self.lock(&self.pending) else {
             return;
         };
-        if Self::is_given_up(&mut pending, patience) {
+        if Self::is_given_up(&mut pending, timeout) {
             self.pollable.store(-1, Ordering::Relaxed);
             self.set_phase(Phase::Plain);
             drop(pending);
@@ -78,9 +78,9 @@ impl Conn {
     }
 
     /// Whether nothing was begun of an accepted connection, which is given up then.
-    fn is_given_up(pending: &mut Option<Pending>, patience: Duration) -> bool {
+    fn is_given_up(pending: &mut Option<Pending>, timeout: Duration) -> bool {
         match pending.take() {
-            Some(Pending::Accept(accepting)) if accepting.let_go(patience) => return true,
+            Some(Pending::Accept(accepting)) if accepting.let_go(timeout) => return true,
             other => *pending = other,
         }
         false
@@ -140,7 +140,7 @@ impl Conn {
             && lock(&self.fds).first().is_some_and(|fd| is_writable(*fd))
     }
 
-    /// When to look whether it is connected, and late; `None` if that is not reported.
+    /// When to check whether it is connected, and late; `None` if that is not reported.
     pub(crate) fn late_at(&self) -> Option<Instant> {
         let is_reported = !self.accepted && !self.has_tried.load(Ordering::Relaxed);
         is_reported.then(|| self.began + LATE_AGAIN)
@@ -153,13 +153,13 @@ impl Conn {
         {
             return phase;
         }
-        if !MOMENTS.are_left() {
+        if !SHORT_WAITS.are_permitted() {
             return phase;
         }
-        let _ = self.wait_decided(Some(Instant::now() + MOMENT));
+        let _ = self.wait_decided(Some(Instant::now() + SHORT_WAIT));
         let phase = self.phase();
         if phase == Phase::Pending {
-            MOMENTS.was_in_vain();
+            SHORT_WAITS.note_vain();
         }
         phase
     }

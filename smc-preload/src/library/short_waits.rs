@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const NONE_FOR: u64 = 100;
 
 /// Whether calls of one kind may wait.
-pub(crate) struct Moments {
+pub(crate) struct ShortWaits {
     /// From when on they may again, in milliseconds of the monotonic clock.
     from: AtomicU64,
 }
@@ -19,7 +19,7 @@ fn milliseconds() -> u64 {
     seconds.saturating_mul(1000) + u64::try_from(now.tv_nsec / 1_000_000).unwrap_or(0)
 }
 
-impl Moments {
+impl ShortWaits {
     pub(crate) const fn new() -> Self {
         Self {
             from: AtomicU64::new(0),
@@ -27,12 +27,12 @@ impl Moments {
     }
 
     /// Whether a call may wait now.
-    pub(crate) fn are_left(&self) -> bool {
+    pub(crate) fn are_permitted(&self) -> bool {
         milliseconds() >= self.from.load(Ordering::Relaxed)
     }
 
     /// Notes that a call has waited in vain.
-    pub(crate) fn was_in_vain(&self) {
+    pub(crate) fn note_vain(&self) {
         let from = milliseconds().saturating_add(NONE_FOR);
         self.from.store(from, Ordering::Relaxed);
     }
@@ -40,15 +40,15 @@ impl Moments {
 
 #[cfg(test)]
 mod tests {
-    use super::Moments;
+    use super::ShortWaits;
 
     #[test]
     fn none_is_left_for_a_while_after_one_in_vain() {
-        let moments = Moments::new();
-        assert!(moments.are_left());
-        moments.was_in_vain();
-        assert!(!moments.are_left());
+        let waits = ShortWaits::new();
+        assert!(waits.are_permitted());
+        waits.note_vain();
+        assert!(!waits.are_permitted());
         std::thread::sleep(std::time::Duration::from_millis(110));
-        assert!(moments.are_left());
+        assert!(waits.are_permitted());
     }
 }
