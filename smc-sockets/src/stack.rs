@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use smc_transport_ism::shared::Gids;
 use smc_transport_ism::shared::pairing::{self, PairingTimeouts};
@@ -17,6 +17,9 @@ use crate::rnics::Rnics;
 use crate::shard::Shard;
 use crate::system;
 use crate::tcp_option::Marks;
+
+/// Pauses of [`Stack::flush`]: the shortest, and the longest.
+const FLUSH_PAUSE: (Duration, Duration) = (Duration::from_micros(100), Duration::from_millis(10));
 
 /// What may be chosen of a [`Stack`].
 #[derive(Clone, Debug)]
@@ -327,6 +330,36 @@ impl Stack {
         let end = self.handle.end.clone();
         drop(self);
         end.wait(timeout)
+    }
+
+    /// Waits until the RNICs of peers have everything that streams of this stack have written, and
+    /// the ends of those that were closed, dropped or not; so long at most. Returns whether they
+    /// have. What is written while it waits counts as well.
+    ///
+    /// What a process has written over RNICs goes with it when it ends, as far as it was not sent: a
+    /// program that writes and ends at once calls this before. Over shared memory, and over TCP,
+    /// there is nothing to wait for.
+    #[must_use]
+    pub fn flush(&self, timeout: Duration) -> bool {
+        let handle = &self.handle;
+        if !handle.process.is_current() {
+            let renewed = handle.renewed.get();
+            return renewed.is_none_or(|renewed| renewed.flush(timeout));
+        }
+        let (begin, mut pause) = (Instant::now(), FLUSH_PAUSE.0);
+        let opposite = handle.opposite.get().map(|stack| stack.shard());
+        let shards = [Some(self.shard()), opposite];
+        for shard in shards.into_iter().flatten() {
+            while shard.lock().is_sending(shard) {
+                let left = timeout.saturating_sub(begin.elapsed());
+                if left.is_zero() {
+                    return false;
+                }
+                std::thread::sleep(pause.min(left));
+                pause = (pause * 2).min(FLUSH_PAUSE.1);
+            }
+        }
+        true
     }
 
     /// The stack of this process, opened when it is first asked for, with the policy that

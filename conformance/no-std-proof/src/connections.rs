@@ -169,6 +169,7 @@ fn step(
             keep((
                 c.state(),
                 c.is_end_of_stream(),
+                c.is_all_sent(),
                 c.wants_work(),
                 c.outstanding_notifies(),
             ));

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+use std::time::Duration;
 
 use smc_run::variables;
 use smc_sockets::{Policy, Settings, Stack};
@@ -89,10 +90,18 @@ pub(crate) fn forked() {
     super::stats::forked();
 }
 
+/// How long the end of a process waits at most until its peers have what it has written over RNICs.
+/// Peers that do not read take all of it.
+const FLUSH: Duration = Duration::from_secs(5);
+
 /// The process ends.
 pub(crate) fn end() {
     if is_active() && !shares_memory() {
         super::table::conns().for_each(|(_, conn)| conn.end());
+        // A kernel's TCP goes on when its process has ended; an RNIC's queue pairs end with it.
+        if let Some(stack) = opened_stack() {
+            let _ = inside(|| stack.flush(FLUSH));
+        }
     }
 }
 

@@ -304,6 +304,12 @@ impl Connection {
         self.tx.outstanding
     }
 
+    /// Whether everything that was committed, and the end if that is decided, was sent and has
+    /// completed.
+    pub(crate) fn is_all_sent(&self) -> bool {
+        self.tx.is_drained() && self.close.pending == Pending::Nothing && !self.wants_work()
+    }
+
     /// Whether nothing is left to do: CLOSED, the last message out and completed.
     #[must_use]
     pub fn is_finished(&self) -> bool {

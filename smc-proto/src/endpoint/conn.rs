@@ -112,6 +112,17 @@ impl ConnMut<'_> {
         Some((record.connection.as_ref()?.progress(), record.token))
     }
 
+    /// Whether everything was sent that the application has committed, and the end of the
+    /// connection if the application has ended it: nothing is in flight, held back or due. The
+    /// peer's RNIC has acknowledged all of it.
+    #[must_use]
+    pub fn is_all_sent(&self) -> bool {
+        let record = self.engine.conn(self.index);
+        record
+            .and_then(|record| record.connection.as_ref())
+            .is_none_or(Connection::is_all_sent)
+    }
+
     /// The link group of the connection, and the link that its writes go over: none over
     /// SMC-D.
     #[must_use]

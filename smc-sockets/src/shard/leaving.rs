@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 use smc_proto::id::GroupId;
 use smc_proto::time::{Duration, Instant};
 
-use super::{Shard, State};
+use super::state::Entry;
+use super::{Shard, State, Via};
 
 /// How long peers have to let the links go.
 const GOODBYE: Duration = Duration::from_secs(4);
@@ -23,6 +24,19 @@ impl Shard {
 impl State {
     pub(super) fn group_up(&mut self, group: GroupId) {
         self.groups.push(group);
+    }
+
+    /// Whether streams over RNICs have bytes, or the end of a stream, that the peer's RNIC has not
+    /// acknowledged. Polls the RNICs.
+    pub(crate) fn is_sending(&mut self, shard: &Arc<Shard>) -> bool {
+        self.drain_and_park(shard, shard.now());
+        let over_rnics = |entry: &&Entry| entry.socket.via() == Via::Verbs;
+        let mut entries = self.sockets.iter().flatten().filter(over_rnics);
+        let engine = &mut self.engine;
+        entries.any(|entry| {
+            let conn = engine.conn(entry.conn);
+            conn.is_some_and(|conn| !conn.is_all_sent())
+        })
     }
 
     /// Whether the driver may end. Before that, peers are notified that links go: they would

@@ -54,6 +54,31 @@ fn who_waits_for_the_end_of_a_stack_leaves_nothing_on_the_way() {
     assert_eq!(fabric.usage(), (0, 0));
 }
 
+/// A program that ends right after it has written, and keeps its streams.
+#[test]
+fn a_stack_that_is_flushed_has_nothing_on_the_way() {
+    let hosts = Hosts::new();
+    let (mut client, mut server) = hosts.pair();
+    assert!(hosts.client.flush(LONG));
+    // More than the ring of the peer has room for.
+    client.set_nonblocking(true).unwrap();
+    let mut sent = Vec::new();
+    let piece = octets(1 << 20);
+    while let Ok(len) = client.write(&piece) {
+        sent.extend_from_slice(&piece[..len]);
+    }
+    assert!(!hosts.client.flush(Duration::from_millis(50)));
+    let reads = std::thread::spawn(move || {
+        let mut received = Vec::new();
+        server.read_to_end(&mut received).map(|_| received)
+    });
+    assert!(hosts.client.flush(LONG));
+    // The end of the stream, of which no handle is left, is waited for as well.
+    drop(client);
+    assert!(hosts.client.flush(LONG));
+    assert!(reads.join().unwrap().unwrap() == sent);
+}
+
 #[test]
 fn after_half_a_close_the_other_half_goes_on() {
     let hosts = Hosts::new();
