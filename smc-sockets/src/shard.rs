@@ -37,12 +37,13 @@ pub(crate) use timer::{polled_now, timespec};
 pub(crate) use transports::{Rnics as BoundRnics, Verbs, Via};
 
 use std::net::TcpStream;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::event::epoll::{self, EventFlags};
+use rustix::io::Errno;
 use rustix::net::{SendFlags, sockopt};
 use rustix::time::ClockId;
 use smc_proto::event::FallbackReason;
@@ -265,11 +266,28 @@ impl Shard {
         self.driver_waker.wake();
     }
 
+    /// Has the driver wait for events of a descriptor. What it waited for at that descriptor before is
+    /// replaced: the kernel keeps that while the program has another descriptor of the file.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub(crate) fn poll_for(
+        &self,
+        token: Token,
+        descriptor: impl AsFd,
+        flags: EventFlags,
+    ) -> Result<(), Errno> {
+        match epoll::add(&self.poller, &descriptor, token.data(), flags) {
+            Err(Errno::EXIST) => epoll::modify(&self.poller, &descriptor, token.data(), flags),
+            added => added,
+        }
+    }
+
     /// Has the driver wait for events of a connection's TCP socket.
     pub(crate) fn watch(&self, conn: ConnId, socket: &Socket) {
         let flags = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
         // If that fails, timers end what events of TCP would have ended earlier.
-        let _ = epoll::add(&self.poller, socket, Token::Conn(conn).data(), flags);
+        let _ = self.poll_for(Token::Conn(conn), socket, flags);
     }
 
     /// Has the driver wait for bytes that the program writes to the descriptor of a connection instead

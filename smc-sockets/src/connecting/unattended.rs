@@ -11,6 +11,7 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -19,6 +20,7 @@ use rustix::event::epoll::{self, EventFlags};
 use super::{Attempt, Stage, Step, WaitMode};
 use crate::driver::Token;
 use crate::shard::Shard;
+use crate::socket::Socket;
 
 /// An attempt, shared by its program and the driver. None once it is finished.
 pub(super) type Slot = Mutex<Option<Box<Attempt>>>;
@@ -63,9 +65,9 @@ pub(super) fn list(shard: &Shard, slot: &Arc<Slot>) {
     }
     let fd = attempt.tcp.as_raw_fd();
     shard.unattended.listed().insert(fd, Arc::downgrade(slot));
-    let data = Token::Unattended(fd).data();
     let flags = EventFlags::OUT | EventFlags::ET;
-    if epoll::add(&shard.poller, &attempt.tcp, data, flags).is_err() {
+    let listed = shard.poll_for(Token::Unattended(fd), &attempt.tcp, flags);
+    if listed.is_err() {
         // The program goes on with it alone.
         attempt.unlist();
     }
@@ -85,16 +87,39 @@ impl Attempt {
         }
     }
 
-    /// Goes on if TCP has connected. An outcome is kept for the program, whose descriptor is ready
-    /// because of TCP.
+    /// Sends the Proposal if TCP has connected, and no more: what the server answers is handled in calls
+    /// of the program, which may connect once more. An outcome without a Proposal is kept for the
+    /// program, whose descriptor is ready because of TCP.
     fn go_on_unattended(&mut self) {
         if !matches!(self.stage, Stage::Tcp(None, _)) {
             return;
         }
-        match self.step() {
-            Ok(Step::Wait(_)) => {}
-            Ok(Step::Done(socket)) => self.stage = Stage::Decided(socket),
+        match self.propose_unattended() {
+            Ok(None) => {}
+            Ok(Some(socket)) => self.stage = Stage::Decided(socket),
             Err(error) => self.stage = Stage::Failed(error),
         }
+    }
+
+    /// Goes on from TCP to the Proposal, if TCP has connected. Returns the stream's socket if the
+    /// connection is TCP.
+    fn propose_unattended(&mut self) -> io::Result<Option<Arc<Socket>>> {
+        if !self.is_connected()? {
+            return Ok(None);
+        }
+        self.unlist();
+        let place = match std::mem::replace(&mut self.stage, Stage::Done) {
+            Stage::Tcp(_, place) => place,
+            other => {
+                self.stage = other;
+                return Ok(None);
+            }
+        };
+        if let Some(Step::Done(socket)) = self.negotiate_over_tcp(place, false)? {
+            return Ok(Some(socket));
+        }
+        let now = self.shard.now();
+        self.shard.lock().drain_and_park(&self.shard, now);
+        Ok(None)
     }
 }

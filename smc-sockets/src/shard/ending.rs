@@ -34,6 +34,9 @@ impl State {
             let len = self.transports.take(socket.via(), conn, &octets, into);
             return Some(Ok(len as usize));
         }
+        if !into.is_empty() && self.keep_urgent_of(socket, now) {
+            return self.peek(socket, into, now);
+        }
         // Nothing is there: the end, an error, or a reason to wait, as for a read.
         self.is_readable(socket, now)
             .then(|| self.end_of(socket, now))

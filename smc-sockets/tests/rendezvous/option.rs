@@ -362,9 +362,8 @@ fn a_server_without_a_device_says_so_to_clients_of_either_version() {
 /// What a server does with the bytes of a connection.
 type Answer = fn(TcpStream);
 
-/// A server that sends the option back and knows nothing of SMC: it does this with its
-/// first connection, and echoes all others. The channel gets the first bytes of each.
-fn echoing(option: &TcpOption, first: Answer) -> (SocketAddr, Receiver<Vec<u8>>) {
+/// A listener of the kernel that sends the option back.
+fn sending_back(option: &TcpOption) -> (TcpListener, SocketAddr) {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     sockopt::set_socket_reuseaddr(&socket, true).unwrap();
     rustix::net::bind(&socket, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
@@ -372,6 +371,13 @@ fn echoing(option: &TcpOption, first: Answer) -> (SocketAddr, Receiver<Vec<u8>>)
     rustix::net::listen(&socket, 8).unwrap();
     let listener = TcpListener::from(socket);
     let address = listener.local_addr().unwrap();
+    (listener, address)
+}
+
+/// A server that sends the option back and knows nothing of SMC: it does this with its
+/// first connection, and echoes all others. The channel gets the first bytes of each.
+fn echoing(option: &TcpOption, first: Answer) -> (SocketAddr, Receiver<Vec<u8>>) {
+    let (listener, address) = sending_back(option);
     let (sender, firsts) = channel();
     std::thread::spawn(move || {
         let mut first = Some(first);
@@ -507,5 +513,42 @@ fn who_connects_without_waiting_is_led_to_the_second_connection() {
         let client = stack(&Fabric::default(), 1, "");
         let connecting = SmcStream::begin_connect(&client, address).unwrap();
         assert_eq!(cause(&finished(&connecting)), Cause::Shunned);
+    });
+}
+
+/// A server that sends the option back, knows nothing of SMC, and sends the first bytes. Its client
+/// makes no call while TCP connects and these come.
+#[test]
+fn a_program_that_polls_late_gets_the_second_connection_to_a_server_that_speaks_first() {
+    const BANNER: &[u8] = b"220 ready";
+    with_option(|option| {
+        let (listener, address) = sending_back(option);
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                let _ = stream.write_all(BANNER);
+                std::thread::spawn(move || stream.read_to_end(&mut Vec::new()));
+            }
+        });
+        for finishes_first in [false, true] {
+            let client = stack(&Fabric::default(), 1, "");
+            let connecting = SmcStream::begin_connect(&client, address).unwrap();
+            // The descriptor is made, and polled only.
+            let mut ready = [PollFd::new(&connecting, PollFlags::IN)];
+            rustix::event::poll(&mut ready, Some(&Timespec::default())).unwrap();
+            let early = finishes_first.then(|| connecting.finish().ok()).flatten();
+            let mut stream = early.unwrap_or_else(|| {
+                std::thread::sleep(Duration::from_millis(100));
+                polled(&connecting);
+                finished(&connecting)
+            });
+            assert_eq!(cause(&stream), Cause::Shunned);
+            stream.set_nonblocking(false).unwrap();
+            stream
+                .set_read_timeout(Some(Duration::from_secs(5)))
+                .unwrap();
+            let mut banner = [0; BANNER.len()];
+            stream.read_exact(&mut banner).unwrap();
+            assert_eq!(banner, BANNER);
+        }
     });
 }

@@ -7,7 +7,7 @@ use crate::{SmcListener, SmcStream, Stack};
 /// A thread that reads is ahead of the driver, which has received the message, and the peer's abort.
 #[test]
 fn a_read_that_meets_an_urgent_byte_keeps_it_before_its_event() {
-    for aborts in [false, true] {
+    for (aborts, peeks) in [(false, false), (true, false), (false, true), (true, true)] {
         let (server, client) = (Stack::open().unwrap(), Stack::open().unwrap());
         let listener = SmcListener::bind_on(&server, "127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -27,7 +27,10 @@ fn a_read_that_meets_an_urgent_byte_keeps_it_before_its_event() {
                 drop(near);
                 state.receive_last(socket, now);
             }
-            state.read(shard, socket, &mut [0; 8], now)
+            match peeks {
+                true => state.peek(socket, &mut [0; 8], now),
+                false => state.read(shard, socket, &mut [0; 8], now),
+            }
         };
         let error = read.map(|read| read.unwrap_err().kind());
         assert_eq!(error, aborts.then_some(ErrorKind::ConnectionReset));
