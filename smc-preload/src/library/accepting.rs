@@ -4,7 +4,6 @@
 //! process has it. A connection that its client wants to pair gets an entry; nothing is begun
 //! before the program uses it, so that a child that is forked first may do that.
 
-use std::io;
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,9 +14,6 @@ use super::conn::{Conn, borrowed};
 use super::short_waits::ShortWaits;
 use super::table::{self, Object};
 use super::{config, connecting, defaults, hidden, own_listeners, real, report, stats};
-
-/// How long a call that accepts waits for the first message of a client.
-const SHORT_WAIT: Duration = Duration::from_millis(5);
 
 /// How long a call that executes a program waits for the first messages of clients, at most.
 const BEFORE_EXEC: Duration = Duration::from_secs(1);
@@ -104,14 +100,12 @@ pub(crate) fn accepted(fd: i32, nonblocking: bool) {
 /// declined, and its first message dropped. A connection on which that does not come in time is reset.
 fn let_go(stack: &Stack, fd: i32) {
     static SHORT_WAITS: ShortWaits = ShortWaits::new();
-    let timeout = match SHORT_WAITS.are_permitted() {
-        true => SHORT_WAIT,
-        false => Duration::ZERO,
-    };
-    let let_go = stack.let_go(borrowed(fd), timeout);
-    if let_go.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionReset) {
-        SHORT_WAITS.note_vain();
-    }
+    SHORT_WAITS.wait(|timeout| {
+        // What cannot be let go goes on by itself.
+        let _ = stack.let_go(borrowed(fd), timeout);
+        // In vain or not: a client may send as late as it can.
+        true
+    });
 }
 
 /// Counts a connection that is TCP, for statistics and reports.

@@ -1,54 +1,112 @@
 //! Short waits for a peer in calls that are not to wait.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
-/// Milliseconds without such waits after one in vain: of 5 ms each, peers that send nothing take a
-/// twentieth of a program's time at most.
-const NONE_FOR: u64 = 100;
+/// How long one call waits.
+const MOST: Duration = Duration::from_millis(5);
 
-/// Whether calls of one kind may wait.
+/// The part of a program's time that such waits take at most: one in so many.
+const ONE_IN: u64 = 20;
+
+/// The time of waits that may be taken at once, after none for long: 20 of them in vain.
+const AT_ONCE: u64 = 100_000;
+
+/// The time that calls of one kind may wait: a twentieth of a program's time, and 100 ms more. Peers
+/// that send nothing, or as late as they can, delay it no longer.
 pub(crate) struct ShortWaits {
-    /// From when on they may again, in milliseconds of the monotonic clock.
-    from: AtomicU64,
+    /// When no wait is owed for any more, in microseconds of the monotonic clock: each puts it off by
+    /// twenty times its own time.
+    paid: AtomicU64,
 }
 
-/// The monotonic clock in milliseconds.
-fn milliseconds() -> u64 {
+/// The monotonic clock in microseconds.
+fn now() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
-    seconds.saturating_mul(1000) + u64::try_from(now.tv_nsec / 1_000_000).unwrap_or(0)
+    let rest = u64::try_from(now.tv_nsec / 1000).unwrap_or(0);
+    seconds.saturating_mul(1_000_000).saturating_add(rest)
 }
 
 impl ShortWaits {
     pub(crate) const fn new() -> Self {
         Self {
-            from: AtomicU64::new(0),
+            paid: AtomicU64::new(0),
         }
     }
 
-    /// Whether a call may wait now.
-    pub(crate) fn are_permitted(&self) -> bool {
-        milliseconds() >= self.from.load(Ordering::Relaxed)
+    /// Makes a call that waits so long at most as it is passed, which may be zero. The time counts if it
+    /// returns true.
+    pub(crate) fn wait(&self, call: impl FnOnce(Duration) -> bool) {
+        let (most, begin) = (self.left(now()), Instant::now());
+        if call(most) && !most.is_zero() {
+            self.spend(begin.elapsed(), now());
+        }
     }
 
-    /// Notes that a call has waited in vain.
-    pub(crate) fn note_vain(&self) {
-        let from = milliseconds().saturating_add(NONE_FOR);
-        self.from.store(from, Ordering::Relaxed);
+    /// How long a call may wait.
+    fn left(&self, now: u64) -> Duration {
+        let owed = self.paid.load(Ordering::Relaxed).saturating_sub(now) / ONE_IN;
+        MOST.min(Duration::from_micros(AT_ONCE.saturating_sub(owed)))
+    }
+
+    /// Counts a wait that has ended now.
+    fn spend(&self, waited: Duration, now: u64) {
+        let waited = u64::try_from(waited.as_micros()).unwrap_or(u64::MAX);
+        let (order, most) = (Ordering::Relaxed, AT_ONCE * ONE_IN);
+        let _ = self.paid.fetch_update(order, order, |paid| {
+            let paid = paid.max(now).saturating_add(waited.saturating_mul(ONE_IN));
+            // A process that was stopped meanwhile has not waited for a peer.
+            Some(paid.min(now.saturating_add(most)))
+        });
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::ShortWaits;
+    use super::*;
+
+    /// One that waits as long as it may, at this time, in milliseconds.
+    fn wait(waits: &ShortWaits, at: u64) -> Duration {
+        let left = waits.left(at * 1000);
+        waits.spend(left, at * 1000);
+        left
+    }
 
     #[test]
-    fn none_is_left_for_a_while_after_one_in_vain() {
+    fn some_waits_at_once_are_as_long_as_they_may_be() {
         let waits = ShortWaits::new();
-        assert!(waits.are_permitted());
-        waits.note_vain();
-        assert!(!waits.are_permitted());
-        std::thread::sleep(std::time::Duration::from_millis(110));
-        assert!(waits.are_permitted());
+        for _ in 0..20 {
+            assert_eq!(wait(&waits, 7), MOST);
+        }
+        assert_eq!(wait(&waits, 7), Duration::ZERO);
+        // One has been paid for.
+        assert_eq!(wait(&waits, 107), MOST);
+        assert_eq!(wait(&waits, 107), Duration::ZERO);
+        assert_eq!(wait(&waits, 127), Duration::from_millis(1));
+    }
+
+    /// Also those that were not in vain.
+    #[test]
+    fn a_twentieth_of_the_time_is_waited() {
+        let waits = ShortWaits::new();
+        let total: Duration = (0..10_000).map(|at| wait(&waits, at)).sum();
+        let most = Duration::from_millis(100 + 10_000 / ONE_IN);
+        assert!((most - MOST..=most).contains(&total), "{total:?}");
+    }
+
+    #[test]
+    fn what_is_waited_is_counted() {
+        let waits = ShortWaits::new();
+        let (begin, mut passed) = (Instant::now(), Duration::ZERO);
+        for _ in 0..40 {
+            waits.wait(|most| {
+                passed += most;
+                std::thread::sleep(most);
+                true
+            });
+        }
+        let most = Duration::from_micros(AT_ONCE) + begin.elapsed() / 20;
+        assert!(passed <= most + MOST, "{passed:?} of {most:?}");
     }
 }

@@ -22,9 +22,8 @@ pub(crate) const SLICE: Duration = Duration::from_millis(50);
 const LATE: Duration = Duration::from_millis(50);
 /// Time after which a set checks whether a connection is late, and checks again: [`LATE`] is over then.
 pub(crate) const LATE_AGAIN: Duration = Duration::from_millis(51);
-/// How long the first call that writes waits for the decision, although it is not to wait: over TCP a
+/// Waits of first calls that write for the decision, although they are not to wait: over TCP a
 /// connection that was just accepted has room for what a server sends first.
-const SHORT_WAIT: Duration = Duration::from_millis(5);
 static SHORT_WAITS: ShortWaits = ShortWaits::new();
 
 /// How a connection comes about.
@@ -153,15 +152,13 @@ impl Conn {
         {
             return phase;
         }
-        if !SHORT_WAITS.are_permitted() {
-            return phase;
-        }
-        let _ = self.wait_decided(Some(Instant::now() + SHORT_WAIT));
-        let phase = self.phase();
-        if phase == Phase::Pending {
-            SHORT_WAITS.note_vain();
-        }
-        phase
+        SHORT_WAITS.wait(|most| {
+            if !most.is_zero() {
+                let _ = self.wait_decided(Some(Instant::now() + most));
+            }
+            self.phase() == Phase::Pending
+        });
+        self.phase()
     }
 
     /// Goes on with a connection that is being made.
