@@ -72,8 +72,16 @@ pub struct PublishedListener {
 /// How far this process has come.
 #[derive(Default)]
 struct Here {
+    /// Held by the thread that begins, or takes the connection for TCP.
     beginning: Mutex<()>,
     single: OnceLock<Arc<Single>>,
+}
+
+impl Here {
+    fn beginning(&self) -> MutexGuard<'_, ()> {
+        let beginning = self.beginning.lock();
+        beginning.unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// What the driver knows of it.
@@ -282,7 +290,7 @@ impl Accepting {
     /// The stream over TCP of a client that speaks CLC, in a process that can have no stack, and if
     /// none has begun: the client is declined.
     fn decline(&self) -> Option<SmcStream> {
-        if !self.speaks || self.has_begun.swap(true, Ordering::Relaxed) {
+        if !self.speaks || !self.take() {
             return None;
         }
         let _ = pairing::let_go(&self.tcp);
@@ -338,11 +346,11 @@ impl Accepting {
     /// to be dropped.
     ///
     /// A client that speaks CLC is declined. Its first message is dropped, as what follows is the
-    /// application's; it is waited for, for the time of `timeout` at most, and the connection is
-    /// reset if it does not come, which who reads from it finds out.
+    /// application's; it is waited for, for the time of `timeout` at most. If it does not come, the
+    /// connection is reset, and reads from it fail.
     #[must_use]
     pub fn let_go(&self, timeout: Duration) -> bool {
-        if self.has_begun.swap(true, Ordering::Relaxed) {
+        if !self.take() {
             return false;
         }
         let _ = pairing::let_go(&self.tcp);
@@ -368,12 +376,20 @@ impl Accepting {
         Ok(self.ends.0)
     }
 
+    /// Takes the connection for TCP; false if a process has begun. No thread of this process begins
+    /// afterwards.
+    fn take(&self) -> bool {
+        let here = self.here.get_or_make(|| Ok(Here::default()));
+        // To make it cannot fail.
+        let _beginning = here.map(Here::beginning);
+        !self.has_begun.swap(true, Ordering::Relaxed)
+    }
+
     /// Begins, unless this process has.
     //= SHM-079
     fn begin(&self) -> io::Result<&Arc<Single>> {
         let here = self.here.get_or_make(|| Ok(Here::default()))?;
-        let beginning = here.beginning.lock();
-        let _beginning = beginning.unwrap_or_else(PoisonError::into_inner);
+        let _beginning = here.beginning();
         if let Some(single) = here.single.get() {
             return Ok(single);
         }
@@ -636,5 +652,42 @@ impl fmt::Debug for Accepting {
         f.debug_struct("Accepting")
             .field("client", &self.ends.1)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+    use crate::{Policy, Settings};
+
+    /// A thread begins, and has not said so yet.
+    #[test]
+    fn a_connection_that_a_thread_begins_with_is_not_let_go() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let policy = format!(
+            "assume-smc = [{{ peers = [\"127.0.0.1\"], ports = [{}] }}]",
+            address.port()
+        );
+        let settings = Settings {
+            policy: Policy::parse(&policy).unwrap(),
+            ..Settings::default()
+        };
+        let stack = Stack::with(settings).unwrap();
+        let _client = TcpStream::connect(address).unwrap();
+        let accepting = stack.accepted(listener.accept().unwrap().0).unwrap();
+        let here = accepting.here.get_or_make(|| Ok(Here::default())).unwrap();
+        std::thread::scope(|scope| {
+            let beginning = here.beginning();
+            let let_go = scope.spawn(|| accepting.let_go(Duration::ZERO));
+            let declined = scope.spawn(|| accepting.decline().is_some());
+            std::thread::sleep(Duration::from_millis(100));
+            accepting.has_begun.store(true, Ordering::Relaxed);
+            drop(beginning);
+            assert!(!let_go.join().unwrap());
+            assert!(!declined.join().unwrap());
+        });
     }
 }
