@@ -55,15 +55,36 @@ pub(super) fn let_go(shard: &Shard, tcp: BorrowedFd<'_>, timeout: Duration) -> i
     decline(shard, tcp, code, timeout)
 }
 
-/// Drops what has come over a connection that its client has reset since, if the client had sent the
-/// TCP option: it may be a Proposal.
+/// Drops what has come over a connection that its client has reset since, if it may be a Proposal: of a
+/// client that sent the TCP option, or that the policy may take to speak CLC. The kernel has forgotten
+/// the client's address.
 ///
 /// # Errors
 /// [`io::ErrorKind::ConnectionReset`]: it was dropped.
 pub(super) fn drop_left_over(shard: &Shard, tcp: BorrowedFd<'_>) -> io::Result<()> {
-    match shard.opt_in.has_asked(tcp) {
+    let opt_in = &shard.opt_in;
+    match opt_in.has_asked(tcp) || opt_in.assumes_any() && begins_with_clc(tcp) {
         true => reset(tcp),
         false => Ok(()),
+    }
+}
+
+/// Whether bytes have come that begin as a Proposal or a Decline does.
+fn begins_with_clc(tcp: BorrowedFd<'_>) -> bool {
+    // Where none have come, a peek would take the error that the application is to read.
+    if !rustix::io::ioctl_fionread(tcp).is_ok_and(|come| come > 0) {
+        return false;
+    }
+    let mut bytes = [0; MAX_LENGTH];
+    loop {
+        match peek(tcp, &mut bytes) {
+            Err(Errno::INTR) => {}
+            Ok(0) | Err(_) => return false,
+            Ok(len) => {
+                let come = bytes.get(..len).unwrap_or_default();
+                return Opening::Promised.classify(come) != Step::Over;
+            }
+        }
     }
 }
 

@@ -143,6 +143,48 @@ fn a_client_that_is_let_go_and_proposes_too_late_is_reset() {
     }
 }
 
+/// The kernel has forgotten its address then: it may be one that speaks CLC.
+#[test]
+fn of_a_client_that_has_reset_no_clc_is_left() {
+    let (listener, address) = listener();
+    let (assuming, other) = (assuming(address.port()), stack());
+    let (proposal, decline) = (proposal(), decline());
+    for (server, bytes, is_dropped) in [
+        (&assuming, &proposal[..], true),
+        (&assuming, &proposal[..10], true),
+        (&assuming, &decline, true),
+        (&assuming, b"octets", false),
+        (&assuming, b"", false),
+        (&other, &proposal, false),
+    ] {
+        for is_let_go in [true, false] {
+            let (client, mut tcp) = sent(&listener, bytes);
+            let now = Some(Duration::ZERO);
+            rustix::net::sockopt::set_socket_linger(&client, now).unwrap();
+            drop(client);
+            let end = Instant::now() + LONG;
+            while tcp.peer_addr().is_ok() {
+                assert!(Instant::now() < end);
+            }
+            if is_let_go {
+                let done = server.let_go(&tcp, Duration::ZERO);
+                let kind = done.map_err(|error| error.kind());
+                assert_eq!(kind == Err(ErrorKind::ConnectionReset), is_dropped);
+            } else {
+                tcp = server.accepted(tcp).unwrap_err();
+            }
+            let mut received = vec![0; bytes.len() + 1];
+            match tcp.read(&mut received) {
+                Ok(len) => assert_eq!((&received[..len], is_dropped), (bytes, false)),
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+                    assert!(is_dropped || bytes.is_empty(), "{bytes:?}");
+                }
+            }
+        }
+    }
+}
+
 /// Its own Decline may follow, unless it has come.
 #[test]
 fn a_client_that_has_waited_too_long_is_reset() {
