@@ -31,6 +31,8 @@ use crate::viewing;
 use crate::waiters::{ReadyList, Waiters, Watch};
 use crate::waiting::Direction;
 
+pub(crate) use letting_go::drop_proposal;
+
 /// The cookie and the user of the client's socket if that takes calls, and whether the client speaks
 /// CLC over TCP.
 type Client = (Option<(u64, u32)>, bool);

@@ -116,9 +116,9 @@ fn reset(tcp: BorrowedFd<'_>) -> io::Result<()> {
     Err(io::ErrorKind::ConnectionReset.into())
 }
 
-/// Drops the first message of a client, once it has come; whether the next bytes are the
-/// application's.
-fn drop_proposal(tcp: BorrowedFd<'_>, timeout: Duration) -> bool {
+/// Drops the first message of a client that was declined, once it has come; whether the next bytes are
+/// the application's. Waits for it so long at most.
+pub(crate) fn drop_proposal(tcp: BorrowedFd<'_>, timeout: Duration) -> bool {
     let begin = Instant::now();
     let mut bytes = [0; MAX_LENGTH];
     loop {

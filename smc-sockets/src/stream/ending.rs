@@ -1,16 +1,24 @@
 //! How a connection ends when its last handle is dropped.
 
 use std::io;
+use std::net::Shutdown;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{Held, SmcStream};
+use crate::accepting;
+use crate::opening::Opening;
 use crate::process;
 use crate::shard::Shard;
 
 /// Pauses between two checks whether the peer has taken everything: the shortest, and the
 /// longest.
 const PAUSE: (Duration, Duration) = (Duration::from_micros(100), Duration::from_millis(10));
+
+/// How long the drop of a stream waits for the first message of a client that was declined, in a
+/// process that has no driver to do so.
+const UNDRIVEN: Duration = Duration::from_secs(1);
 
 impl SmcStream {
     /// What dropping the last handle does, with the meaning of `SO_LINGER`: `None` ends
@@ -63,6 +71,26 @@ impl Held {
             pause = (pause * 2).min(PAUSE.1);
         }
     }
+
+    /// Drops the Proposal of a client that was declined, in a process without a driver: TCP would
+    /// answer it by a reset, which may cost the client what was written to it. Waits for it, unless
+    /// the stream is not to wait.
+    //= SHM-064
+    fn drop_proposal(&self) {
+        let tcp = &self.socket.tcp;
+        // With SO_LINGER, closing it waits, or resets it.
+        let lingers = !matches!(rustix::net::sockopt::socket_linger(tcp), Ok(None));
+        if self.socket.opening.state() != Opening::Promised || lingers {
+            return;
+        }
+        // As the stream's end does. It fails only for what TCP has ended.
+        let _ = tcp.shutdown(Shutdown::Write);
+        let timeout = match rustix::fs::fcntl_getfl(tcp) {
+            Ok(flags) if !flags.contains(rustix::fs::OFlags::NONBLOCK) => UNDRIVEN,
+            _ => Duration::ZERO,
+        };
+        let _ = accepting::drop_proposal(tcp.as_fd(), timeout);
+    }
 }
 
 impl Drop for Held {
@@ -73,16 +101,21 @@ impl Drop for Held {
         }
         self.socket.waiters.clear();
         let Ok(Some(shard)) = self.smc() else {
-            if let Some(stack) = &self.stack {
-                let shard = stack.shard();
-                // A Decline that may still come is of no use any more.
-                if self.socket.is_watching() {
-                    shard.lock_for(&self.socket).end_watch(shard, &self.socket);
+            // A child that may have the stream reads from it by itself.
+            let is_alone = self.forks == process::forks();
+            match &self.stack {
+                Some(stack) => {
+                    let shard = stack.shard();
+                    // A Decline that may still come is of no use any more.
+                    if self.socket.is_watching() {
+                        shard.lock_for(&self.socket).end_watch(shard, &self.socket);
+                    }
+                    if is_alone {
+                        shard.drain(&self.socket);
+                    }
                 }
-                // A child that may have the stream reads from it by itself.
-                if self.forks == process::forks() {
-                    shard.drain(&self.socket);
-                }
+                None if is_alone => self.drop_proposal(),
+                None => {}
             }
             return;
         };

@@ -262,44 +262,95 @@ fn cause(stream: &SmcStream) -> Cause {
     stream.carrier().why_tcp().unwrap().cause()
 }
 
-/// The RNICs of a stack stay with the process that opened it: its children have none.
+/// Has a child without a stack accept a connection, by itself or from a listener of its parent, and
+/// serve it: the RNICs of a stack stay with the process that opened it.
+fn in_a_child(by_itself: bool, serve: impl FnOnce(SmcStream), client: impl FnOnce(TcpStream)) {
+    let (tcp, address) = listener();
+    let rnics = rnics(&Fabric::default(), 1, 1).alone();
+    let server = Stack::with_rnics(assuming_at(address.port()), rnics).unwrap();
+    let listener = SmcListener::on(&server, tcp.try_clone().unwrap()).unwrap();
+    tcp.set_nonblocking(false).unwrap();
+    let child = fork(|| {
+        let stream = match by_itself {
+            true => {
+                let (tcp, _) = tcp.accept().unwrap();
+                let accepting = server.accepted(tcp).unwrap();
+                let stream = accepting.wait().unwrap();
+                let again = accepting.finish().unwrap_err();
+                assert_eq!(again.kind(), ErrorKind::Unsupported);
+                stream
+            }
+            false => listener.accept().unwrap().0,
+        };
+        assert_eq!(cause(&stream), Cause::Inherited);
+        serve(stream);
+    });
+    let mut connected = TcpStream::connect(address).unwrap();
+    connected.set_read_timeout(Some(LONG)).unwrap();
+    // The application's bytes may have come as well.
+    let mut message = decline();
+    connected.read_exact(&mut message).unwrap();
+    is_decline(&message);
+    client(connected);
+    child.succeeds();
+}
+
 #[test]
 fn a_child_without_a_stack_declines() {
     if !alone(&a_child_without_a_stack_declines) {
         return;
     }
     let bytes = [&proposal()[..], b"octets"].concat();
+    let echo = |mut stream: SmcStream| {
+        let mut received = Vec::new();
+        stream.read_to_end(&mut received).unwrap();
+        stream.write_all(&received).unwrap();
+    };
     for by_itself in [true, false] {
-        let (tcp, address) = listener();
-        let rnics = rnics(&Fabric::default(), 1, 1).alone();
-        let server = Stack::with_rnics(assuming_at(address.port()), rnics).unwrap();
-        let listener = SmcListener::on(&server, tcp.try_clone().unwrap()).unwrap();
-        tcp.set_nonblocking(false).unwrap();
-        let child = fork(|| {
-            let mut stream = match by_itself {
-                true => {
-                    let (tcp, _) = tcp.accept().unwrap();
-                    let accepting = server.accepted(tcp).unwrap();
-                    let stream = accepting.wait().unwrap();
-                    let again = accepting.finish().unwrap_err();
-                    assert_eq!(again.kind(), ErrorKind::Unsupported);
-                    stream
-                }
-                false => listener.accept().unwrap().0,
-            };
-            assert_eq!(cause(&stream), Cause::Inherited);
+        in_a_child(by_itself, echo, |mut client| {
+            client.write_all(&bytes).unwrap();
+            client.shutdown(Shutdown::Write).unwrap();
             let mut received = Vec::new();
-            stream.read_to_end(&mut received).unwrap();
-            stream.write_all(&received).unwrap();
+            client.read_to_end(&mut received).unwrap();
+            assert_eq!(received, b"octets", "by itself: {by_itself}");
         });
-        let mut client = TcpStream::connect(address).unwrap();
-        client.set_read_timeout(Some(LONG)).unwrap();
-        is_declined(&client);
-        client.write_all(&bytes).unwrap();
-        client.shutdown(Shutdown::Write).unwrap();
+    }
+}
+
+//= SHM-064 test
+/// TCP would answer its Proposal by a reset.
+#[test]
+fn a_client_that_a_child_without_a_stack_answers_unread_is_not_reset() {
+    if !alone(&a_client_that_a_child_without_a_stack_answers_unread_is_not_reset) {
+        return;
+    }
+    let proposal = proposal();
+    let answer = |mut stream: SmcStream| stream.write_all(b"421 busy").unwrap();
+    for by_itself in [true, false] {
+        in_a_child(by_itself, answer, |mut client| {
+            let mut received = [0; 8];
+            client.read_exact(&mut received).unwrap();
+            assert_eq!(&received, b"421 busy");
+            // The child has closed it by then, or waits.
+            std::thread::sleep(10 * SHORT);
+            client.write_all(&proposal).unwrap();
+            assert_eq!(client.read(&mut received).unwrap(), 0);
+            std::thread::sleep(SHORT);
+            let error = rustix::net::sockopt::socket_error(&client).unwrap();
+            assert_eq!(error, Ok(()), "by itself: {by_itself}");
+        });
+    }
+    // What is not to wait does not.
+    let answer_at_once = |mut stream: SmcStream| {
+        stream.set_nonblocking(true).unwrap();
+        stream.write_all(b"421 busy").unwrap();
+        let begin = Instant::now();
+        drop(stream);
+        assert!(begin.elapsed() < Duration::from_millis(900));
+    };
+    in_a_child(true, answer_at_once, |mut client| {
         let mut received = Vec::new();
         client.read_to_end(&mut received).unwrap();
-        assert_eq!(received, b"octets", "by itself: {by_itself}");
-        child.succeeds();
-    }
+        assert_eq!(received, b"421 busy");
+    });
 }
