@@ -169,7 +169,6 @@ fn step(
             keep((
                 c.state(),
                 c.is_end_of_stream(),
-                c.is_all_sent(),
                 c.wants_work(),
                 c.outstanding_notifies(),
             ));

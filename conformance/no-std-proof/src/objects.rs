@@ -476,6 +476,7 @@ pub fn endpoint<S: Storage + Clone + core::fmt::Debug>(
     if let Some(connection) = endpoint.conn(conn) {
         sink.debug(&connection);
         keep((connection.state(), connection.is_end_of_stream()));
+        keep(connection.is_all_sent());
         keep((connection.send_space(), connection.readable()));
     }
 }
