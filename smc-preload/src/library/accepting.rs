@@ -99,7 +99,7 @@ pub(crate) fn accepted(fd: i32, nonblocking: bool) {
 /// Lets the client of a connection go for which there is no descriptor. One that speaks CLC is
 /// declined, and its first message dropped. A connection on which that does not come in time is reset.
 fn let_go(stack: &Stack, fd: i32) {
-    static SHORT_WAITS: ShortWaits = ShortWaits::new();
+    static SHORT_WAITS: ShortWaits = ShortWaits::new(20);
     SHORT_WAITS.wait(|timeout| {
         // What cannot be let go goes on by itself.
         let _ = stack.let_go(borrowed(fd), timeout);

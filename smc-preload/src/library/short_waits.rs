@@ -9,12 +9,11 @@ const MOST: Duration = Duration::from_millis(5);
 /// The part of a program's time that such waits take at most: one in so many.
 const ONE_IN: u64 = 20;
 
-/// The time of waits that may be taken at once, after none for long: 20 of them in vain.
-const AT_ONCE: u64 = 100_000;
-
-/// The time that calls of one kind may wait: a twentieth of a program's time, and 100 ms more. Peers
-/// that send nothing, or as late as they can, delay it no longer.
+/// The time that calls of one kind may wait: a twentieth of a program's time, and some waits at once
+/// after none for long. Peers that send nothing, or as late as they can, delay it no longer.
 pub(crate) struct ShortWaits {
+    /// The time of waits that may be taken at once, in microseconds.
+    at_once: u64,
     /// When no wait is owed for any more, in microseconds of the monotonic clock: each puts it off by
     /// twenty times its own time.
     paid: AtomicU64,
@@ -29,8 +28,10 @@ fn now() -> u64 {
 }
 
 impl ShortWaits {
-    pub(crate) const fn new() -> Self {
+    /// For so many waits at once.
+    pub(crate) const fn new(at_once: u64) -> Self {
         Self {
+            at_once: at_once * MOST.as_micros() as u64,
             paid: AtomicU64::new(0),
         }
     }
@@ -44,16 +45,17 @@ impl ShortWaits {
         }
     }
 
-    /// How long a call may wait.
+    /// How long a call may wait: not at all, if less than a whole wait is left.
     fn left(&self, now: u64) -> Duration {
         let owed = self.paid.load(Ordering::Relaxed).saturating_sub(now) / ONE_IN;
-        MOST.min(Duration::from_micros(AT_ONCE.saturating_sub(owed)))
+        let left = Duration::from_micros(self.at_once.saturating_sub(owed));
+        if left < MOST { Duration::ZERO } else { MOST }
     }
 
     /// Counts a wait that has ended now.
     fn spend(&self, waited: Duration, now: u64) {
         let waited = u64::try_from(waited.as_micros()).unwrap_or(u64::MAX);
-        let (order, most) = (Ordering::Relaxed, AT_ONCE * ONE_IN);
+        let (order, most) = (Ordering::Relaxed, self.at_once * ONE_IN);
         let _ = self.paid.fetch_update(order, order, |paid| {
             let paid = paid.max(now).saturating_add(waited.saturating_mul(ONE_IN));
             // A process that was stopped meanwhile has not waited for a peer.
@@ -75,7 +77,7 @@ mod tests {
 
     #[test]
     fn some_waits_at_once_are_as_long_as_they_may_be() {
-        let waits = ShortWaits::new();
+        let waits = ShortWaits::new(20);
         for _ in 0..20 {
             assert_eq!(wait(&waits, 7), MOST);
         }
@@ -83,21 +85,30 @@ mod tests {
         // One has been paid for.
         assert_eq!(wait(&waits, 107), MOST);
         assert_eq!(wait(&waits, 107), Duration::ZERO);
-        assert_eq!(wait(&waits, 127), Duration::from_millis(1));
+        assert_eq!(wait(&waits, 127), Duration::ZERO);
+        assert_eq!(wait(&waits, 207), MOST);
     }
 
     /// Also those that were not in vain.
     #[test]
     fn a_twentieth_of_the_time_is_waited() {
-        let waits = ShortWaits::new();
+        let waits = ShortWaits::new(20);
         let total: Duration = (0..10_000).map(|at| wait(&waits, at)).sum();
         let most = Duration::from_millis(100 + 10_000 / ONE_IN);
         assert!((most - MOST..=most).contains(&total), "{total:?}");
     }
 
     #[test]
+    fn after_the_only_wait_at_once_there_is_none_for_twenty_times_its_time() {
+        let waits = ShortWaits::new(1);
+        assert_eq!(wait(&waits, 7), MOST);
+        assert_eq!(wait(&waits, 106), Duration::ZERO);
+        assert_eq!(wait(&waits, 107), MOST);
+    }
+
+    #[test]
     fn what_is_waited_is_counted() {
-        let waits = ShortWaits::new();
+        let waits = ShortWaits::new(20);
         let (begin, mut passed) = (Instant::now(), Duration::ZERO);
         for _ in 0..40 {
             waits.wait(|most| {
@@ -106,7 +117,7 @@ mod tests {
                 true
             });
         }
-        let most = Duration::from_micros(AT_ONCE) + begin.elapsed() / 20;
+        let most = 20 * MOST + begin.elapsed() / 20;
         assert!(passed <= most + MOST, "{passed:?} of {most:?}");
     }
 }

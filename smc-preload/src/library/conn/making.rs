@@ -24,7 +24,7 @@ const LATE: Duration = Duration::from_millis(50);
 pub(crate) const LATE_AGAIN: Duration = Duration::from_millis(51);
 /// Waits of first calls that write for the decision, although they are not to wait: over TCP a
 /// connection that was just accepted has room for what a server sends first.
-static SHORT_WAITS: ShortWaits = ShortWaits::new();
+static SHORT_WAITS: ShortWaits = ShortWaits::new(1);
 
 /// How a connection comes about.
 pub(super) enum Pending {
