@@ -1,14 +1,15 @@
 //! Connections that a program has accepted by itself, from a kernel listener.
 
 mod letting_go;
+mod single;
 
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
@@ -16,22 +17,18 @@ use smc_proto::wire::types::DiagnosisCode;
 use smc_transport_ism::shared::pairing;
 use smc_view::ConnectionRow;
 
-use crate::carrier::{Carrier, Cause, Limit};
-use crate::descriptors;
-use crate::discovery::OptionNotSent;
-use crate::driver;
-use crate::listening::{Accepted, Arrival, Delivery, Destination, HandedOver};
+use crate::carrier::{Cause, Limit};
 use crate::opening::Opening;
 use crate::process::PerProcess;
-use crate::socket::Socket;
 use crate::stack::Stack;
 use crate::stream::SmcStream;
-use crate::undecided::{Admission, Source};
 use crate::viewing;
-use crate::waiters::{ReadyList, Waiters, Watch};
+use crate::waiters::{ReadyList, Watch};
 use crate::waiting::Direction;
 
 pub(crate) use letting_go::drop_proposal;
+
+use single::{Outcome, Single};
 
 /// The cookie and the user of the client's socket if that takes calls, and whether the client speaks
 /// CLC over TCP.
@@ -84,28 +81,6 @@ impl Here {
         let beginning = self.beginning.lock();
         beginning.unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// What the driver knows of it.
-struct Single {
-    stack: Stack,
-    port: u16,
-    option_sent: Result<(), OptionNotSent>,
-    outcome: Mutex<Outcome>,
-    /// Readable once it is decided; made when it is first asked for.
-    decided: OnceLock<OwnedFd>,
-    /// Event loops that list it once it is decided.
-    waiters: Waiters,
-}
-
-enum Outcome {
-    NotYet,
-    Decided(io::Result<Arc<Socket>>),
-    /// The program has it, or wants it no more.
-    Over,
-    /// The program has closed it before it was decided. The client is answered all the same: over
-    /// TCP it is connected, and then reads the end. This value is kept until that is done.
-    Closed(#[allow(dead_code, reason = "kept by being there")] Arc<Single>),
 }
 
 impl Stack {
@@ -378,19 +353,23 @@ impl Accepting {
         Ok(self.ends.0)
     }
 
+    /// How far this process has come, made when it is first asked for.
+    fn here(&self) -> io::Result<&Here> {
+        self.here.get_or_make(|| Ok(Here::default()))
+    }
+
     /// Takes the connection for TCP; false if a process has begun. No thread of this process begins
     /// afterwards.
     fn take(&self) -> bool {
-        let here = self.here.get_or_make(|| Ok(Here::default()));
         // To make it cannot fail.
-        let _beginning = here.map(Here::beginning);
+        let _beginning = self.here().map(Here::beginning);
         !self.has_begun.swap(true, Ordering::Relaxed)
     }
 
     /// Begins, unless this process has.
     //= SHM-079
     fn begin(&self) -> io::Result<&Arc<Single>> {
-        let here = self.here.get_or_make(|| Ok(Here::default()))?;
+        let here = self.here()?;
         let _beginning = here.beginning();
         if let Some(single) = here.single.get() {
             return Ok(single);
@@ -399,22 +378,11 @@ impl Accepting {
             let reason = "the process that this one was forked from has begun with it";
             return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
         }
-        let stack = self.stack.current()?;
-        let single = Arc::new(Single {
-            port: self.ends.0.port(),
-            option_sent: match self.speaks {
-                true => Ok(()),
-                false => stack
-                    .shard()
-                    .opt_in
-                    .marks()
-                    .and(Err(OptionNotSent::TooLate)),
-            },
-            outcome: Mutex::new(Outcome::NotYet),
-            decided: OnceLock::new(),
-            waiters: Waiters::default(),
-            stack,
-        });
+        let single = Arc::new(Single::new(
+            self.stack.current()?,
+            self.ends.0.port(),
+            self.speaks,
+        ));
         self.has_begun.store(true, Ordering::Relaxed);
         single.begin(self.tcp.clone(), self.ends, self.of);
         Ok(here.single.get_or_init(|| single))
@@ -439,183 +407,6 @@ impl Accepting {
             let before = single.waiters.unwatch(ready);
             drop(before);
         }
-    }
-}
-
-impl Single {
-    fn begin(
-        self: &Arc<Self>,
-        tcp: Arc<TcpStream>,
-        ends: (SocketAddr, SocketAddr),
-        of: Option<(u64, u32)>,
-    ) {
-        let tcp = match of {
-            Some(of) => self.answer(tcp, ends, of),
-            None => Some(tcp),
-        };
-        let Some(tcp) = tcp else {
-            return;
-        };
-        let client = ends.1;
-        let shard = self.stack.shard();
-        let Ok(own) = tcp.try_clone() else {
-            // Without a descriptor left it is TCP, as the client finds out.
-            let _ = pairing::let_go(&tcp);
-            let cause = Cause::Limit(Limit::Undecided(shard.undecided().most()));
-            self.set(Ok(match self.option_sent {
-                // It speaks CLC.
-                Ok(()) => shard.decline(tcp, cause, Opening::Promised),
-                Err(_) => Arc::new(Socket::new(tcp, Some(Carrier::tcp(cause)), shard.spin)),
-            }));
-            return;
-        };
-        let tcp = own;
-        let gids = self.stack.gids();
-        let listener = (self.port, self.option_sent);
-        match driver::first_stage(shard, &tcp, client, listener, gids.as_ref()) {
-            Ok(stage) => {
-                let to: Weak<dyn Destination> = Arc::downgrade(self) as _;
-                shard.hand_over(HandedOver::Undecided(to, tcp, client, stage));
-            }
-            Err(cause) => {
-                let carrier = Some(Carrier::tcp(cause));
-                let socket = Arc::new(Socket::new(tcp, carrier, shard.spin));
-                self.set(Ok(socket));
-            }
-        }
-    }
-
-    /// Answers the announcement of the connection; gives it back if there is none.
-    //= SHM-080
-    fn answer(
-        self: &Arc<Self>,
-        tcp: Arc<TcpStream>,
-        (near, client): (SocketAddr, SocketAddr),
-        of: (u64, u32),
-    ) -> Option<Arc<TcpStream>> {
-        let shard = self.stack.shard();
-        let mut state = shard.lock();
-        let permitted = shard
-            .opt_in
-            .policy
-            .accepting(self.port, client.ip())
-            .is_ok();
-        if !permitted || shard.memory_limit().is_some() {
-            return Some(tcp);
-        }
-        let Some(announced) = state.take_announcement_of(of) else {
-            return Some(tcp);
-        };
-        let source = Source::User(announced.peer.uid);
-        let place = shard.place();
-        let admission = || shard.undecided().admit(source, Instant::now());
-        match (place.as_ref().map(|_| admission()), place) {
-            (Some(Admission::Admitted(number)), Some(place)) => {
-                let to: Weak<dyn Destination> = Arc::downgrade(self) as _;
-                let arrival = Arrival::new(to, client, Some(shard.ticket(number)));
-                let socket = Arc::new(Socket::new(tcp, None, shard.spin));
-                socket.has_ends(near, client);
-                state.accept_announced(shard, &socket, announced, (arrival, place));
-                None
-            }
-            (admission, _) => {
-                state.decline_announcement(shard, &announced, &tcp);
-                drop(state);
-                let most = shard.undecided().most();
-                let limit = admission.map_or(shard.limit, |_| Limit::Undecided(most));
-                let carrier = Some(Carrier::tcp(Cause::Limit(limit)));
-                self.set(Ok(Arc::new(Socket::new(tcp, carrier, shard.spin))));
-                None
-            }
-        }
-    }
-
-    fn outcome(&self) -> MutexGuard<'_, Outcome> {
-        self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The outcome, once.
-    fn take(&self) -> Outcome {
-        let mut outcome = self.outcome();
-        match *outcome {
-            Outcome::NotYet => Outcome::NotYet,
-            _ => {
-                self.waiters.clear();
-                std::mem::replace(&mut *outcome, Outcome::Over)
-            }
-        }
-    }
-
-    /// Sets the outcome.
-    fn set(&self, decided: io::Result<Arc<Socket>>) -> Delivery {
-        let mut outcome = self.outcome();
-        match *outcome {
-            Outcome::NotYet => {
-                *outcome = Outcome::Decided(decided);
-                if let Some(decided) = self.decided.get() {
-                    descriptors::raise(decided);
-                }
-                // No task waits for it.
-                self.waiters.notify(Direction::Read, &mut Vec::new());
-                Delivery::Taken
-            }
-            Outcome::Closed(_) => {
-                *outcome = Outcome::Over;
-                Delivery::Closed
-            }
-            Outcome::Decided(_) | Outcome::Over => Delivery::Refused,
-        }
-    }
-
-    /// Readable once it is decided.
-    ///
-    /// # Errors
-    /// No descriptor is left.
-    fn descriptor(&self) -> io::Result<BorrowedFd<'_>> {
-        let outcome = self.outcome();
-        if let Some(decided) = self.decided.get() {
-            return Ok(decided.as_fd());
-        }
-        let new = descriptors::eventfd(0)?;
-        let decided = self.decided.get_or_init(|| new);
-        if !matches!(*outcome, Outcome::NotYet) {
-            descriptors::raise(decided);
-        }
-        Ok(decided.as_fd())
-    }
-
-    /// The program wants it no more.
-    fn give_up(self: &Arc<Self>) {
-        let before = {
-            let mut outcome = self.outcome();
-            let after = match *outcome {
-                Outcome::NotYet => Outcome::Closed(self.clone()),
-                _ => Outcome::Over,
-            };
-            std::mem::replace(&mut *outcome, after)
-        };
-        self.waiters.clear();
-        if let Outcome::Decided(Ok(socket)) = before {
-            drop(SmcStream::new(self.stack.clone(), socket));
-        }
-    }
-}
-
-impl Destination for Single {
-    fn port(&self) -> u16 {
-        self.port
-    }
-
-    fn option_sent(&self) -> Result<(), OptionNotSent> {
-        self.option_sent
-    }
-
-    fn deliver(&self, (socket, _): Accepted) -> Delivery {
-        self.set(Ok(socket))
-    }
-
-    fn lost(&self) {
-        let _ = self.set(Err(io::ErrorKind::ConnectionReset.into()));
     }
 }
 
@@ -680,7 +471,7 @@ mod tests {
         let stack = Stack::with(settings).unwrap();
         let _client = TcpStream::connect(address).unwrap();
         let accepting = stack.accepted(listener.accept().unwrap().0).unwrap();
-        let here = accepting.here.get_or_make(|| Ok(Here::default())).unwrap();
+        let here = accepting.here().unwrap();
         std::thread::scope(|scope| {
             let beginning = here.beginning();
             let let_go = scope.spawn(|| accepting.let_go(Duration::ZERO));

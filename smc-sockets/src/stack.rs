@@ -17,9 +17,7 @@ use crate::rnics::Rnics;
 use crate::shard::Shard;
 use crate::system;
 use crate::tcp_option::Marks;
-
-/// Pauses of [`Stack::flush`]: the shortest, and the longest.
-const FLUSH_PAUSE: (Duration, Duration) = (Duration::from_micros(100), Duration::from_millis(10));
+use crate::waiting::until_holds;
 
 /// What may be chosen of a [`Stack`].
 #[derive(Clone, Debug)]
@@ -346,20 +344,11 @@ impl Stack {
             let renewed = handle.renewed.get();
             return renewed.is_none_or(|renewed| renewed.flush(timeout));
         }
-        let (begin, mut pause) = (Instant::now(), FLUSH_PAUSE.0);
+        let until = Instant::now().checked_add(timeout);
         let opposite = handle.opposite.get().map(|stack| stack.shard());
         let shards = [Some(self.shard()), opposite];
-        for shard in shards.into_iter().flatten() {
-            while shard.lock().is_sending(shard) {
-                let left = timeout.saturating_sub(begin.elapsed());
-                if left.is_zero() {
-                    return false;
-                }
-                std::thread::sleep(pause.min(left));
-                pause = (pause * 2).min(FLUSH_PAUSE.1);
-            }
-        }
-        true
+        let mut shards = shards.into_iter().flatten();
+        shards.all(|shard| until_holds(until, || !shard.lock().is_sending(shard)))
     }
 
     /// The stack of this process, opened when it is first asked for, with the policy that

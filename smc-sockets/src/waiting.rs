@@ -35,6 +35,28 @@ impl Direction {
     pub(crate) const BOTH: [Self; 2] = [Self::Read, Self::Write];
 }
 
+/// Pauses between two checks of a condition that wakes no thread: the shortest, and the longest.
+const PAUSE: (Duration, Duration) = (Duration::from_micros(100), Duration::from_millis(10));
+
+/// Waits until a condition holds that wakes no thread: checks it in pauses that double. False if
+/// `until` comes first; without it, there is no end.
+pub(crate) fn until_holds(
+    until: Option<std::time::Instant>,
+    mut holds: impl FnMut() -> bool,
+) -> bool {
+    let mut pause = PAUSE.0;
+    while !holds() {
+        let now = std::time::Instant::now();
+        let left = until.map_or(pause, |until| until.saturating_duration_since(now));
+        if left.is_zero() {
+            return false;
+        }
+        std::thread::sleep(pause.min(left));
+        pause = (pause * 2).min(PAUSE.1);
+    }
+    true
+}
+
 /// Repeats `attempt`, which returns `None` while it would block, until it returns a result. Sleeps
 /// in between, unless the stream is nonblocking.
 ///

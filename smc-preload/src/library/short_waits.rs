@@ -1,7 +1,7 @@
 //! Short waits for a peer in calls that are not to wait.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long one call waits.
 const MOST: Duration = Duration::from_millis(5);
@@ -39,9 +39,10 @@ impl ShortWaits {
     /// Makes a call that waits so long at most as it is passed, which may be zero. The time counts if it
     /// returns true.
     pub(crate) fn wait(&self, call: impl FnOnce(Duration) -> bool) {
-        let (most, begin) = (self.left(now()), Instant::now());
+        let begin = now();
+        let most = self.left(begin);
         if call(most) && !most.is_zero() {
-            self.spend(begin.elapsed(), now());
+            self.spend(begin, now());
         }
     }
 
@@ -52,9 +53,9 @@ impl ShortWaits {
         if left < MOST { Duration::ZERO } else { MOST }
     }
 
-    /// Counts a wait that has ended now.
-    fn spend(&self, waited: Duration, now: u64) {
-        let waited = u64::try_from(waited.as_micros()).unwrap_or(u64::MAX);
+    /// Counts a wait that has begun at one time, and has ended now.
+    fn spend(&self, began: u64, now: u64) {
+        let waited = now.saturating_sub(began);
         let (order, most) = (Ordering::Relaxed, self.at_once * ONE_IN);
         let _ = self.paid.fetch_update(order, order, |paid| {
             let paid = paid.max(now).saturating_add(waited.saturating_mul(ONE_IN));
@@ -66,12 +67,16 @@ impl ShortWaits {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
 
     /// One that waits as long as it may, at this time, in milliseconds.
     fn wait(waits: &ShortWaits, at: u64) -> Duration {
-        let left = waits.left(at * 1000);
-        waits.spend(left, at * 1000);
+        let at = (at + 10) * 1000;
+        let left = waits.left(at);
+        let waited = u64::try_from(left.as_micros()).unwrap();
+        waits.spend(at - waited, at);
         left
     }
 

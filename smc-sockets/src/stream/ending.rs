@@ -11,10 +11,7 @@ use crate::accepting;
 use crate::opening::Opening;
 use crate::process;
 use crate::shard::Shard;
-
-/// Pauses between two checks whether the peer has taken everything: the shortest, and the
-/// longest.
-const PAUSE: (Duration, Duration) = (Duration::from_micros(100), Duration::from_millis(10));
+use crate::waiting::until_holds;
 
 /// How long the drop of a stream waits for the first message of a client that was declined, in a
 /// process that has no driver to do so.
@@ -58,18 +55,11 @@ fn whole_seconds(time: Duration) -> Duration {
 impl Held {
     /// Waits until the peer has everything.
     fn linger(&self, shard: &Arc<Shard>, time: Duration) {
-        let (begin, mut pause) = (Instant::now(), PAUSE.0);
-        while shard
-            .lock_for(&self.socket)
-            .has_undelivered(shard, &self.socket)
-        {
-            let left = time.saturating_sub(begin.elapsed());
-            if left.is_zero() {
-                return;
-            }
-            std::thread::sleep(pause.min(left));
-            pause = (pause * 2).min(PAUSE.1);
-        }
+        let until = Instant::now().checked_add(time);
+        until_holds(until, || {
+            let mut state = shard.lock_for(&self.socket);
+            !state.has_undelivered(shard, &self.socket)
+        });
     }
 
     /// Drops the Proposal of a client that was declined, in a process without a driver: TCP would
