@@ -25,6 +25,8 @@ pub const SMCX: &str = "/bin/smcx";
 pub const PRELOAD: &str = "/lib/smcx/libsmc-preload.so";
 /// Library that makes stream sockets those of the kernel's AF_SMC.
 pub const AF_SMC: &str = "/lib/smc-lab/af-smc.so";
+/// Program that sends bytes and ends at once, or receives them.
+pub const EXITS: &str = "/bin/smc-lab-exits";
 /// Policy of programs under `smcx run`.
 pub const POLICY: &str = "/etc/smc-lab.toml";
 /// The limit of locked memory by name, as a connection that meets it reports it.

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 mod direction;
+mod exits;
 mod laboratory;
 mod pair;
 mod part;
@@ -98,13 +99,14 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<bool, Trouble> {
         print(out, report::line(&row).trim_end())?;
         rows.push(row);
     }
-    for name in [PERF, REDIS] {
+    for name in [PERF, EXITS, REDIS] {
         if peer.is_err() || !options.wants_programs(name) {
             continue;
         }
         for direction in Direction::ALL.into_iter().filter(wanted) {
             let row = match name {
                 PERF => laboratory.perf(name, direction)?,
+                EXITS => laboratory.exits(name, direction)?,
                 _ => laboratory.redis(name, direction)?,
             };
             print(out, report::line(&row).trim_end())?;
@@ -146,6 +148,8 @@ const CONTRACT: &str = "contract";
 const VIEWS: &str = "views";
 /// `smcx perf` over SMC-R, in each direction.
 const PERF: &str = "perf";
+/// Programs that end as soon as they have sent, in each direction.
+const EXITS: &str = "exits";
 /// Unmodified programs of Debian's over SMC-R, in each direction.
 const REDIS: &str = "redis";
 /// The scripts of the conformance suite, and whether sockets of ours are under test.
@@ -178,7 +182,8 @@ impl Options {
     /// Whether anything is wanted that our sockets, or the contract, are needed for.
     fn wants_peer(&self) -> bool {
         let program = |name| self.names(name) && !self.v1;
-        let programs = [PERF, REDIS].iter().any(|name| self.wants_programs(name));
+        let mut programs = [PERF, EXITS, REDIS].iter();
+        let programs = programs.any(|name| self.wants_programs(name));
         let programs = program(CONTRACT) || program(VIEWS) || programs;
         programs || scenarios::all().any(|scenario| self.wants(scenario))
     }
@@ -220,7 +225,8 @@ fn blueprint(options: &Options) -> Result<(Blueprint, Added, Added), Trouble> {
             }
             false => (&[][..], None),
         };
-        if !names.is_empty() || options.wants_programs(PERF) {
+        let preloads = |name| options.wants_programs(name);
+        if !names.is_empty() || preloads(PERF) || preloads(EXITS) {
             let files = programs::preloaded(directory, names, unpacked.as_deref())?;
             added(Ok(files))?.map_err(Trouble::Failed)?;
         }

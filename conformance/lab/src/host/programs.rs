@@ -7,7 +7,7 @@ use std::process::Command;
 use super::campaign::UEID;
 use super::tools::{need, run, text};
 use super::{Trouble, failed};
-use crate::orders::{AF_SMC, PEER, POLICY, PRELOAD, SCRIPTS, SCRIPTS_FOLDER, SMCX};
+use crate::orders::{AF_SMC, EXITS, PEER, POLICY, PRELOAD, SCRIPTS, SCRIPTS_FOLDER, SMCX};
 
 /// Where RDMA's drivers in user space are, and what names them.
 const DRIVERS: &str = "/usr/lib/x86_64-linux-gnu/libibverbs";
@@ -85,7 +85,7 @@ pub(crate) fn scripts(directory: &Path) -> Result<Result<Files, String>, Trouble
 }
 
 /// What programs of TCP need: they themselves, if they are Debian's, the library of `smcx run` (built
-/// with [`peer`]), its policy, and the library that makes their sockets AF_SMC.
+/// with [`peer`]), its policy, the library that makes their sockets AF_SMC, and [`EXITS`].
 ///
 /// # Errors
 /// A program is missing on this machine, or the library cannot be built.
@@ -103,13 +103,20 @@ pub(crate) fn preloaded(
         .args(["-shared", "-fPIC", "-O2", "-Wall", "-Werror", "-o"])
         .arg(&af_smc)
         .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/af_smc.c")))?;
+    let exits = made.join("exits");
+    run(Command::new(need("cc", "gcc")?)
+        .args(["-O2", "-Wall", "-Werror", "-o"])
+        .arg(&exits)
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/exits.c")))?;
     let policy = made.join("policy.toml");
     let text = format!("transports = [\"verbs\"]\nueids = [\"{UEID}\"]\ntcp-option = \"always\"\n");
     fs::write(&policy, text).map_err(failed(policy.display()))?;
     let mut others = libraries(&preload, None)?;
+    others.extend(libraries(&exits, None)?);
     let mut files: Files = vec![
         (preload, PRELOAD.into()),
         (af_smc, AF_SMC.into()),
+        (exits, EXITS.into()),
         (policy, POLICY.into()),
     ];
     for &name in programs {

@@ -10,7 +10,7 @@ use super::super::report::Row;
 use super::super::{Trouble, captures, failed, judge, windows};
 use super::direction::{Direction, End};
 use super::pair::{self, Pair};
-use super::{part, perf, redis, scripted, settings, views};
+use super::{exits, part, perf, redis, scripted, settings, views};
 use crate::orders::{Answer, Held, Order, PEER};
 use crate::scenarios::Scenario;
 
@@ -92,6 +92,17 @@ impl Laboratory {
     ) -> Result<Row, Trouble> {
         self.in_direction(name, direction, |pair, place, shown| {
             perf::compare(pair, direction, place, shown)
+        })
+    }
+
+    /// A program that ends as soon as it has sent, in either guest.
+    pub(super) fn exits(
+        &mut self,
+        name: &'static str,
+        direction: Direction,
+    ) -> Result<Row, Trouble> {
+        self.in_direction(name, direction, |pair, place, shown| {
+            exits::compare(pair, direction, place, shown)
         })
     }
 

@@ -23,7 +23,6 @@ use super::super::{Trouble, failed};
 use super::direction::{Direction, End};
 use super::pair::{Pair, SERVER};
 use super::side::{self, LIMIT, LOOK, Side};
-use crate::orders::Counts;
 
 /// The package that has the programs, with what it depends on.
 pub(super) const PACKAGE: &str = "redis-server";
@@ -228,7 +227,7 @@ fn serve<'a>(
         .into_iter()
         .zip(before)
     {
-        if let Err(difference) = carried(side, before, connections)? {
+        if let Err(difference) = side.carried(before, connections)? {
             return Ok(Err(format!("{name}: {difference}")));
         }
     }
@@ -249,29 +248,6 @@ fn look(side: &mut Side<'_>) -> Result<Result<usize, String>, Trouble> {
     Ok(over_smc_r(&records))
 }
 
-/// Whether SMC-R carried all connections, as an end counted them.
-fn carried(
-    side: &mut Side<'_>,
-    before: Counts,
-    connections: u64,
-) -> Result<Result<(), String>, Trouble> {
-    let after = side.counts()?;
-    Ok(match side.end {
-        End::Ours => match by_statistics(&side.lines) {
-            Ok(count) if count == connections => Ok(()),
-            other => Err(format!("smcx run: {other:?} of {connections}")),
-        },
-        End::Kernel => {
-            let same = before.fallbacks == after.fallbacks
-                && before.handshake_errors == after.handshake_errors;
-            match same {
-                true => Ok(()),
-                false => Err(format!("the kernel: {before:?}, then {after:?}")),
-            }
-        }
-    })
-}
-
 /// How many records are of connections, all of which SMC-R has to carry.
 fn over_smc_r(records: &[Vec<u8>]) -> Result<usize, String> {
     let mut count = 0;
@@ -283,19 +259,6 @@ fn over_smc_r(records: &[Vec<u8>]) -> Result<usize, String> {
         }
     }
     Ok(count)
-}
-
-/// Connections over SMC-R by the statistics of `smcx run`; no other ones may be there.
-fn by_statistics(lines: &[String]) -> Result<u64, String> {
-    let mut sum = 0;
-    for line in lines.iter().filter(|line| line.starts_with("smcx: ")) {
-        let carried = line.rsplit(": ").next().unwrap_or_default();
-        let carried = carried.split(';').next().unwrap_or_default();
-        let count = carried.strip_suffix(" SMC-R");
-        let count = count.and_then(|count| count.replace(',', "").parse::<u64>().ok());
-        sum += count.ok_or_else(|| line.clone())?;
-    }
-    Ok(sum)
 }
 
 /// A row of redis-benchmark's CSV: the test's name and its rate, quoted.
@@ -320,26 +283,10 @@ fn field(info: &[String], begin: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{by_statistics, calls, field, has_row, over_smc_r};
+    use super::{calls, field, has_row, over_smc_r};
 
     fn lines(text: &str) -> Vec<String> {
         text.lines().map(str::to_owned).collect()
-    }
-
-    #[test]
-    fn statistics_with_anything_but_smc_r_are_no_proof() {
-        let all = "OK\nsmcx: redis-server (7): 1,051 SMC-R; 5 bytes sent and 5 received over SMC\n\
-                   smcx: redis-cli (8): 1 SMC-R; 5 bytes sent and 5 received over SMC";
-        assert_eq!(by_statistics(&lines(all)), Ok(1_052));
-        for other in [
-            "smcx: redis-server (7): 2 SMC-R, 1 TCP; 1 bytes sent and 1 received over SMC",
-            "smcx: redis-server (7): 2 SMC-D; 1 bytes sent and 1 received over SMC",
-            "smcx: redis-server (7): 1 TCP",
-            "smcx:   1 over TCP: the peer does not use SMC",
-            "smcx: no TCP connection was made or accepted",
-        ] {
-            assert!(by_statistics(&lines(other)).is_err(), "{other}");
-        }
     }
 
     #[test]

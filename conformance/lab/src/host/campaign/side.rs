@@ -179,6 +179,42 @@ impl<'a> Side<'a> {
             other => Err(self.guest.surprise(&other)),
         }
     }
+
+    /// Whether SMC-R carried all connections since the kernel had `before`, as this end counted them.
+    pub(super) fn carried(
+        &mut self,
+        before: Counts,
+        connections: u64,
+    ) -> Result<Result<(), String>, Trouble> {
+        let after = self.counts()?;
+        Ok(match self.end {
+            End::Ours => match by_statistics(&self.lines) {
+                Ok(count) if count == connections => Ok(()),
+                other => Err(format!("smcx run: {other:?} of {connections}")),
+            },
+            End::Kernel => {
+                let same = before.fallbacks == after.fallbacks
+                    && before.handshake_errors == after.handshake_errors;
+                match same {
+                    true => Ok(()),
+                    false => Err(format!("the kernel: {before:?}, then {after:?}")),
+                }
+            }
+        })
+    }
+}
+
+/// Connections over SMC-R by the statistics of `smcx run`; no other ones may be there.
+fn by_statistics(lines: &[String]) -> Result<u64, String> {
+    let mut sum = 0;
+    for line in lines.iter().filter(|line| line.starts_with("smcx: ")) {
+        let carried = line.rsplit(": ").next().unwrap_or_default();
+        let carried = carried.split(';').next().unwrap_or_default();
+        let count = carried.strip_suffix(" SMC-R");
+        let count = count.and_then(|count| count.replace(',', "").parse::<u64>().ok());
+        sum += count.ok_or_else(|| line.clone())?;
+    }
+    Ok(sum)
 }
 
 /// What was on the wire.
@@ -230,7 +266,11 @@ pub(super) fn captured(capture: &Path) -> Result<Captured, Trouble> {
 
 #[cfg(test)]
 mod tests {
-    use super::Captured;
+    use super::{Captured, by_statistics};
+
+    fn lines(text: &str) -> Vec<String> {
+        text.lines().map(str::to_owned).collect()
+    }
 
     #[test]
     fn each_connection_needs_its_confirm() {
@@ -246,5 +286,21 @@ mod tests {
         assert!(captured(3, 1, 5).judge(3, least).is_err());
         assert!(captured(3, 0, 4).judge(3, least).is_err());
         assert!(captured(3, 0, 5).judge(3, [5, 8]).is_err());
+    }
+
+    #[test]
+    fn statistics_with_anything_but_smc_r_are_no_proof() {
+        let all = "OK\nsmcx: redis-server (7): 1,051 SMC-R; 5 bytes sent and 5 received over SMC\n\
+                   smcx: redis-cli (8): 1 SMC-R; 5 bytes sent and 5 received over SMC";
+        assert_eq!(by_statistics(&lines(all)), Ok(1_052));
+        for other in [
+            "smcx: redis-server (7): 2 SMC-R, 1 TCP; 1 bytes sent and 1 received over SMC",
+            "smcx: redis-server (7): 2 SMC-D; 1 bytes sent and 1 received over SMC",
+            "smcx: redis-server (7): 1 TCP",
+            "smcx:   1 over TCP: the peer does not use SMC",
+            "smcx: no TCP connection was made or accepted",
+        ] {
+            assert!(by_statistics(&lines(other)).is_err(), "{other}");
+        }
     }
 }
