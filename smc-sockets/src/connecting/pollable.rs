@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
+use smc_transport_ism::shared::pairing;
 
 use super::unattended::{self, Slot};
 use super::{Attempt, Step, WaitMode};
@@ -55,6 +56,7 @@ impl Connecting {
         socket: Option<OwnedFd>,
         to: SocketAddr,
     ) -> io::Result<Self> {
+        let to = super::destination(socket.as_ref(), to);
         let stack = stack.toward(to)?;
         // Before the attempt: one that has begun may be SMC for the peer already.
         let pollable = Pollable::new()?;
@@ -84,6 +86,7 @@ impl Connecting {
         to: SocketAddr,
         waits: WaitMode,
     ) -> io::Result<Self> {
+        let to = pairing::destination(&socket, to);
         let stack = stack.idle_toward(to)?;
         let mut attempt = Attempt::prepare(stack.shard(), Some(socket), to, waits)?;
         attempt.keeps_mode = true;
