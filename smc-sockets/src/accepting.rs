@@ -61,6 +61,8 @@ pub struct Accepting {
     speaks: bool,
     /// A process has begun: this one, or one from which it was forked.
     has_begun: AtomicBool,
+    /// The client was let go: TCP carries the connection.
+    is_let_go: AtomicBool,
     here: PerProcess<Here>,
 }
 
@@ -199,6 +201,7 @@ impl Stack {
                 of,
                 speaks,
                 has_begun: AtomicBool::new(false),
+                is_let_go: AtomicBool::new(false),
                 here: PerProcess::new(),
             }),
             Err(cause) => {
@@ -344,8 +347,9 @@ impl Accepting {
     }
 
     /// Lets the client go, which uses TCP then, for a program that has a descriptor of the
-    /// connection; false if a process has begun. Takes no descriptor. What is left of the value is
-    /// to be dropped.
+    /// connection; false if a process has begun. Takes no descriptor and gives none back. What is
+    /// left of the value is to be dropped; called again, it returns true, so that a child that
+    /// shares the memory of its parent (`vfork`) may call it, and its parent drops the value.
     ///
     /// A client that speaks CLC is declined. Its first message is dropped, as what follows is the
     /// application's; it is waited for, for the time of `timeout` at most. If it does not come, the
@@ -353,7 +357,7 @@ impl Accepting {
     #[must_use]
     pub fn let_go(&self, timeout: Duration) -> bool {
         if !self.take() {
-            return false;
+            return self.is_let_go.load(Ordering::Acquire);
         }
         let _ = pairing::let_go(&self.tcp);
         if self.speaks {
@@ -361,7 +365,15 @@ impl Accepting {
             // What was reset is the program's as well.
             let _ = letting_go::decline(shard, self.tcp.as_fd(), code, timeout);
         }
+        self.is_let_go.store(true, Ordering::Release);
         true
+    }
+
+    /// The TCP socket. Nothing is begun by this, and as long as nothing is, none of its bytes are to
+    /// be read or written.
+    #[must_use]
+    pub fn tcp(&self) -> BorrowedFd<'_> {
+        self.tcp.as_fd()
     }
 
     /// The address of the client.

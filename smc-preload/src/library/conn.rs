@@ -71,6 +71,8 @@ pub(crate) struct Conn {
     /// Its registrations in epoll sets.
     registered: Mutex<Vec<(Weak<Set>, usize)>>,
     nonblocking: AtomicBool,
+    /// The program has set whether calls return at once, and the TCP socket does not know it yet.
+    has_own_mode: AtomicBool,
     /// The error that `SO_ERROR` returns next.
     error: AtomicI32,
     /// Bytes that make it readable (`SO_RCVLOWAT`).
@@ -111,6 +113,7 @@ impl Conn {
             fds: Mutex::new(Vec::new()),
             registered: Mutex::new(Vec::new()),
             nonblocking: AtomicBool::new(nonblocking),
+            has_own_mode: AtomicBool::new(false),
             error: AtomicI32::new(0),
             low_water: AtomicUsize::new(1),
             is_shut: AtomicBool::new(false),
@@ -224,9 +227,13 @@ impl Conn {
         self.nonblocking.load(Ordering::Relaxed)
     }
 
-    /// Sets whether calls return at once. The TCP socket has the flag already.
+    /// Sets whether calls return at once. The TCP socket has the flag already, or gets it when it is
+    /// decided what carries the connection.
     pub(crate) fn set_nonblocking(&self, nonblocking: bool) {
         self.nonblocking.store(nonblocking, Ordering::Relaxed);
+        if self.phase() == Phase::Pending {
+            self.has_own_mode.store(true, Ordering::Relaxed);
+        }
         if let Some(stream) = self.stream.get().filter(|_| self.phase() == Phase::Smc) {
             let _ = stream.set_nonblocking(nonblocking);
         }
