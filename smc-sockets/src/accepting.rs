@@ -6,7 +6,7 @@ use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -26,6 +26,7 @@ use crate::process::PerProcess;
 use crate::socket::Socket;
 use crate::stack::Stack;
 use crate::stream::SmcStream;
+use crate::system;
 use crate::undecided::{Admission, Source};
 use crate::viewing;
 use crate::waiters::{ReadyList, Waiters, Watch};
@@ -63,6 +64,11 @@ pub struct Accepting {
     has_begun: AtomicBool,
     /// The client was let go: TCP carries the connection.
     is_let_go: AtomicBool,
+    /// The process that has begun has made a stream of it.
+    is_finished: AtomicBool,
+    /// The duplicate of the TCP socket that the driver has since a process has begun; negative for
+    /// none. It may be closed.
+    handed_over: AtomicI32,
     here: PerProcess<Here>,
 }
 
@@ -79,6 +85,8 @@ struct Here {
     /// Held by the thread that begins, or takes the connection for TCP.
     beginning: Mutex<()>,
     single: OnceLock<Arc<Single>>,
+    /// This process has begun, or taken the connection for TCP.
+    has_begun: AtomicBool,
 }
 
 impl Here {
@@ -202,6 +210,8 @@ impl Stack {
                 speaks,
                 has_begun: AtomicBool::new(false),
                 is_let_go: AtomicBool::new(false),
+                is_finished: AtomicBool::new(false),
+                handed_over: AtomicI32::new(-1),
                 here: PerProcess::new(),
             }),
             Err(cause) => {
@@ -288,7 +298,10 @@ impl Accepting {
         match single.take() {
             Outcome::NotYet => Err(io::ErrorKind::WouldBlock.into()),
             Outcome::Over | Outcome::Closed(_) => Err(io::ErrorKind::NotConnected.into()),
-            Outcome::Decided(socket) => Ok(SmcStream::new(single.stack.clone(), socket?)),
+            Outcome::Decided(socket) => {
+                self.is_finished.store(true, Ordering::Relaxed);
+                Ok(SmcStream::new(single.stack.clone(), socket?))
+            }
         }
     }
 
@@ -395,8 +408,37 @@ impl Accepting {
     fn take(&self) -> bool {
         let here = self.here.get_or_make(|| Ok(Here::default()));
         // To make it cannot fail.
-        let _beginning = here.map(Here::beginning);
-        !self.has_begun.swap(true, Ordering::Relaxed)
+        let Ok(here) = here else {
+            return false;
+        };
+        let _beginning = here.beginning();
+        let is_first = !self.has_begun.swap(true, Ordering::Relaxed);
+        if is_first {
+            here.has_begun.store(true, Ordering::Relaxed);
+        }
+        is_first
+    }
+
+    /// In a child that was forked after another process had begun: closes this process's copies of the
+    /// TCP socket, of which the parent's driver may have one, so that the client reads the end of the
+    /// stream when the parent closes it. So does dropping the value.
+    ///
+    /// Does nothing in the process that has begun, before any has, nor once the connection is finished
+    /// or its client was let go.
+    //= SHM-061
+    pub fn close_inherited(&self) {
+        let began_here = |here: &Here| here.has_begun.load(Ordering::Relaxed);
+        let is_over =
+            self.is_let_go.load(Ordering::Acquire) || self.is_finished.load(Ordering::Relaxed);
+        if !self.has_begun.load(Ordering::Relaxed)
+            || is_over
+            || self.here.get().is_some_and(began_here)
+        {
+            return;
+        }
+        let none = &self.stack.shard().poller;
+        system::replace_duplicate(self.handed_over.load(Ordering::Relaxed), &self.tcp, none);
+        system::replace_inherited(&self.tcp, none);
     }
 
     /// Begins, unless this process has.
@@ -428,7 +470,8 @@ impl Accepting {
             stack,
         });
         self.has_begun.store(true, Ordering::Relaxed);
-        single.begin(self.tcp.clone(), self.ends, self.of);
+        here.has_begun.store(true, Ordering::Relaxed);
+        single.begin(self);
         Ok(here.single.get_or_init(|| single))
     }
 
@@ -455,13 +498,9 @@ impl Accepting {
 }
 
 impl Single {
-    fn begin(
-        self: &Arc<Self>,
-        tcp: Arc<TcpStream>,
-        ends: (SocketAddr, SocketAddr),
-        of: Option<(u64, u32)>,
-    ) {
-        let tcp = match of {
+    fn begin(self: &Arc<Self>, accepting: &Accepting) {
+        let (tcp, ends) = (accepting.tcp.clone(), accepting.ends);
+        let tcp = match accepting.of {
             Some(of) => self.answer(tcp, ends, of),
             None => Some(tcp),
         };
@@ -482,6 +521,8 @@ impl Single {
             return;
         };
         let tcp = own;
+        let number = tcp.as_raw_fd();
+        accepting.handed_over.store(number, Ordering::Relaxed);
         let gids = self.stack.gids();
         let listener = (self.port, self.option_sent);
         match driver::first_stage(shard, &tcp, client, listener, gids.as_ref()) {
@@ -655,8 +696,9 @@ impl AsRawFd for Accepting {
 
 impl Drop for Accepting {
     fn drop(&mut self) {
-        if let Some(single) = self.here.get().and_then(|here| here.single.get()) {
-            single.give_up();
+        match self.here.get().and_then(|here| here.single.get()) {
+            Some(single) => single.give_up(),
+            None => self.close_inherited(),
         }
     }
 }

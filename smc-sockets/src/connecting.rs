@@ -50,6 +50,7 @@ use crate::shard::{Place, Shard, polled_now, timespec};
 use crate::socket::Socket;
 use crate::stack::Stack;
 use crate::stream::SmcStream;
+use crate::system;
 use crate::viewing;
 
 /// Time between two checks whether a timer of the engine has decided.
@@ -482,6 +483,15 @@ impl Attempt {
         }
     }
 
+    /// In a child made by `fork`: closes this process's copy of the TCP socket, which the parent's engine
+    /// may have as well, unless a stream has it.
+    //= SHM-061
+    fn close_inherited(&self) {
+        if !matches!(self.stage, Stage::Done) {
+            system::replace_inherited(&self.tcp, &self.shard.poller);
+        }
+    }
+
     /// The sockets of a call, at any of which the answer may come.
     fn called(&self) -> Vec<BorrowedFd<'_>> {
         match &self.stage {
@@ -554,7 +564,7 @@ impl Drop for Attempt {
     fn drop(&mut self) {
         if !self.process.is_current() {
             // The attempt is the parent's.
-            return;
+            return self.close_inherited();
         }
         self.unlist();
         self.end_pending_channel();

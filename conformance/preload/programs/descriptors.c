@@ -306,6 +306,49 @@ static void forked_client(int port)
     echo_client(port);
 }
 
+/* A child that was forked while a connection was made closes it, and lives on: its copy is not to
+ * keep the end of the stream from the server. The server takes the second connection for TCP, after
+ * it was announced to a server that is known by then. */
+static void forked_undecided_server(int listener)
+{
+    int first = welcome(listener), fd = take(listener), ends[2];
+    MUST(pipe(ends));
+    await_peer(first);
+    ssize_t length;
+    char bytes[64];
+    while ((length = splice(fd, NULL, ends[1], NULL, sizeof bytes, 0)) > 0)
+        say("%.*s", (int)read(ends[0], bytes, length), bytes);
+    outcome("splice", length);
+    signal_peer(first);
+    expect_end(first);
+    MUST(close(fd));
+}
+
+static void forked_undecided_client(int port)
+{
+    int first = greet(port);
+    int fd = MUST(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    struct sockaddr_in address = loopback(port);
+    int begun = connect(fd, (struct sockaddr *)&address, sizeof address);
+    if (begun < 0 && errno != EINPROGRESS)
+        must("connect", begun);
+    pid_t child = branch();
+    if (child == 0) {
+        MUST(close(first));
+        MUST(close(fd));
+        stop();
+        _exit(0);
+    }
+    await_stop(child);
+    signal_peer(first);
+    write_all(fd, "bytes", 5);
+    MUST(close(fd));
+    await_peer(first);
+    MUST(close(first));
+    MUST(kill(child, SIGCONT));
+    await_child("the child", child);
+}
+
 static void two_echoes_server(int listener)
 {
     for (int connection = 0; connection < 2; connection++) {
@@ -1061,6 +1104,7 @@ const struct test_case cases[] = {
     {"workers", workers_server, three_echoes_client},
     {"bystander", bystander_server, bystander_client},
     {"forked-client", two_echoes_server, forked_client},
+    {"forked-undecided", forked_undecided_server, forked_undecided_client},
     {"cloned", cloned_server, three_echoes_client},
     {"threadless-server", threadless_server, threadless_server_client},
     {"threadless-client", one_echo_server, threadless_client},

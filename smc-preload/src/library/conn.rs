@@ -200,7 +200,11 @@ impl Conn {
             }
             fds.is_empty()
         };
-        if is_last && !self.is_inherited() {
+        if is_last && self.is_inherited() {
+            // What carries it, the parent decides: nothing is to stay open of it here.
+            return self.close_inherited();
+        }
+        if is_last {
             for (set, token) in std::mem::take(&mut *lock(&self.registered)) {
                 if let Some(set) = set.upgrade() {
                     set.forget(token, self.id);
@@ -302,9 +306,11 @@ impl Conn {
 
 impl Drop for Conn {
     fn drop(&mut self) {
-        // Of a stream that a parent made nothing is left to do but to forget it.
+        // Of a stream over SMC that a parent made nothing is left to do but to forget it. One over TCP
+        // is closed: the peer reads the end once the parent closes it, too.
         if let Some(stream) = self.stream.take()
             && self.is_inherited()
+            && self.phase() == Phase::Smc
         {
             std::mem::forget(stream);
         }

@@ -79,6 +79,18 @@ impl Conn {
         }
     }
 
+    /// In a child: closes what the library has open of a connection that its parent is making.
+    pub(super) fn close_inherited(&self) {
+        let Some(pending) = self.lock(&self.pending) else {
+            return;
+        };
+        match &*pending {
+            Some(Pending::Connect(connecting)) => connecting.close_inherited(),
+            Some(Pending::Accept(accepting)) => accepting.close_inherited(),
+            None => {}
+        }
+    }
+
     /// Whether it was accepted and is being made, and this is the cookie of its TCP socket.
     pub(crate) fn is_accepted_as(&self, cookie: u64) -> bool {
         let pending = self.lock(&self.pending);
