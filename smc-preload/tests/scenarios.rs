@@ -241,6 +241,22 @@ fn a_client_of_a_program_that_is_executed_is_declined() {
     server.output();
 }
 
+/// The program is executed by a child that has the memory of its parent, which is one of the
+/// program's, or of the C library's. The Proposal has come before.
+#[test]
+fn a_client_of_a_program_that_a_child_of_vfork_executes_is_declined() {
+    for scenario in ["vforks", "spawns", "system"] {
+        let mut server = Server::start(scenario);
+        let mut client = server.connect();
+        client.write_all(&proposal()).unwrap();
+        client.write_all(b"octets").unwrap();
+        server.accept();
+        is_declined(&client);
+        is_echoed(&client, b"octets");
+        assert_eq!(server.output(), "", "{scenario}");
+    }
+}
+
 /// The policy takes the process itself to speak SMC over TCP, which it does not where it is at both
 /// ends: each of them has to know.
 #[test]

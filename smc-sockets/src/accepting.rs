@@ -7,7 +7,7 @@ use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -22,6 +22,7 @@ use crate::opening::Opening;
 use crate::process::PerProcess;
 use crate::stack::Stack;
 use crate::stream::SmcStream;
+use crate::system;
 use crate::viewing;
 use crate::waiters::{ReadyList, Watch};
 use crate::waiting::Direction;
@@ -58,6 +59,13 @@ pub struct Accepting {
     speaks: bool,
     /// A process has begun: this one, or one from which it was forked.
     has_begun: AtomicBool,
+    /// The client was let go: TCP carries the connection.
+    is_let_go: AtomicBool,
+    /// The process that has begun has made a stream of it.
+    is_finished: AtomicBool,
+    /// The duplicate of the TCP socket that the driver has since a process has begun; negative for
+    /// none. It may be closed.
+    handed_over: AtomicI32,
     here: PerProcess<Here>,
 }
 
@@ -74,6 +82,8 @@ struct Here {
     /// Held by the thread that begins, or takes the connection for TCP.
     beginning: Mutex<()>,
     single: OnceLock<Arc<Single>>,
+    /// This process has begun, or taken the connection for TCP.
+    has_begun: AtomicBool,
 }
 
 impl Here {
@@ -174,6 +184,9 @@ impl Stack {
                 of,
                 speaks,
                 has_begun: AtomicBool::new(false),
+                is_let_go: AtomicBool::new(false),
+                is_finished: AtomicBool::new(false),
+                handed_over: AtomicI32::new(-1),
                 here: PerProcess::new(),
             }),
             Err(cause) => {
@@ -260,7 +273,10 @@ impl Accepting {
         match single.take() {
             Outcome::NotYet => Err(io::ErrorKind::WouldBlock.into()),
             Outcome::Over | Outcome::Closed(_) => Err(io::ErrorKind::NotConnected.into()),
-            Outcome::Decided(socket) => Ok(SmcStream::new(single.stack.clone(), socket?)),
+            Outcome::Decided(socket) => {
+                self.is_finished.store(true, Ordering::Relaxed);
+                Ok(SmcStream::new(single.stack.clone(), socket?))
+            }
         }
     }
 
@@ -319,8 +335,9 @@ impl Accepting {
     }
 
     /// Lets the client go, which uses TCP then, for a program that has a descriptor of the
-    /// connection; false if a process has begun. Takes no descriptor. What is left of the value is
-    /// to be dropped.
+    /// connection; false if a process has begun. Takes no descriptor and gives none back. What is
+    /// left of the value is to be dropped; called again, it returns true, so that a child that
+    /// shares the memory of its parent (`vfork`) may call it, and its parent drops the value.
     ///
     /// A client that speaks CLC is declined. Its first message is dropped, as what follows is the
     /// application's; it is waited for, for the time of `timeout` at most. If it does not come, the
@@ -328,7 +345,7 @@ impl Accepting {
     #[must_use]
     pub fn let_go(&self, timeout: Duration) -> bool {
         if !self.take() {
-            return false;
+            return self.is_let_go.load(Ordering::Acquire);
         }
         let _ = pairing::let_go(&self.tcp);
         if self.speaks {
@@ -336,7 +353,15 @@ impl Accepting {
             // What was reset is the program's as well.
             let _ = letting_go::decline(shard, self.tcp.as_fd(), code, timeout);
         }
+        self.is_let_go.store(true, Ordering::Release);
         true
+    }
+
+    /// The TCP socket. Nothing is begun by this, and as long as nothing is, none of its bytes are to
+    /// be read or written.
+    #[must_use]
+    pub fn tcp(&self) -> BorrowedFd<'_> {
+        self.tcp.as_fd()
     }
 
     /// The address of the client.
@@ -362,8 +387,37 @@ impl Accepting {
     /// afterwards.
     fn take(&self) -> bool {
         // To make it cannot fail.
-        let _beginning = self.here().map(Here::beginning);
-        !self.has_begun.swap(true, Ordering::Relaxed)
+        let Ok(here) = self.here() else {
+            return false;
+        };
+        let _beginning = here.beginning();
+        let is_first = !self.has_begun.swap(true, Ordering::Relaxed);
+        if is_first {
+            here.has_begun.store(true, Ordering::Relaxed);
+        }
+        is_first
+    }
+
+    /// In a child that was forked after another process had begun: closes this process's copies of the
+    /// TCP socket, of which the parent's driver may have one, so that the client reads the end of the
+    /// stream when the parent closes it. So does dropping the value.
+    ///
+    /// Does nothing in the process that has begun, before any has, nor once the connection is finished
+    /// or its client was let go.
+    //= SHM-061
+    pub fn close_inherited(&self) {
+        let began_here = |here: &Here| here.has_begun.load(Ordering::Relaxed);
+        let is_over =
+            self.is_let_go.load(Ordering::Acquire) || self.is_finished.load(Ordering::Relaxed);
+        if !self.has_begun.load(Ordering::Relaxed)
+            || is_over
+            || self.here.get().is_some_and(began_here)
+        {
+            return;
+        }
+        let none = &self.stack.shard().poller;
+        system::replace_duplicate(self.handed_over.load(Ordering::Relaxed), &self.tcp, none);
+        system::replace_inherited(&self.tcp, none);
     }
 
     /// Begins, unless this process has.
@@ -384,7 +438,8 @@ impl Accepting {
             self.speaks,
         ));
         self.has_begun.store(true, Ordering::Relaxed);
-        single.begin(self.tcp.clone(), self.ends, self.of);
+        here.has_begun.store(true, Ordering::Relaxed);
+        single.begin(self);
         Ok(here.single.get_or_init(|| single))
     }
 
@@ -434,8 +489,9 @@ impl AsRawFd for Accepting {
 
 impl Drop for Accepting {
     fn drop(&mut self) {
-        if let Some(single) = self.here.get().and_then(|here| here.single.get()) {
-            single.give_up();
+        match self.here.get().and_then(|here| here.single.get()) {
+            Some(single) => single.give_up(),
+            None => self.close_inherited(),
         }
     }
 }

@@ -143,9 +143,7 @@ impl SmcSocket {
     /// # Errors
     /// Errors of [`SmcStream::connect`].
     pub fn connect(self, to: SocketAddr) -> io::Result<SmcStream> {
-        let stack = self.stack.toward(to)?;
-        let socket = connecting::connect(stack.shard(), Some(self.tcp), to, None)?;
-        Ok(SmcStream::new(stack, socket))
+        connecting::connect(&self.stack, Some(self.tcp), to, None)
     }
 
     /// Connects it within a time.
@@ -156,9 +154,7 @@ impl SmcSocket {
         if timeout.is_zero() {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        let stack = self.stack.toward(to)?;
-        let socket = connecting::connect(stack.shard(), Some(self.tcp), to, Some(timeout))?;
-        Ok(SmcStream::new(stack, socket))
+        connecting::connect(&self.stack, Some(self.tcp), to, Some(timeout))
     }
 
     /// Begins to connect it, and does not wait.

@@ -38,7 +38,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use smc_proto::id::ConnId;
-use smc_transport_ism::shared::pairing::{Call, Outcome, Paired, Peer, Progress};
+use smc_transport_ism::shared::pairing::{self, Call, Outcome, Paired, Peer, Progress};
 use smc_view::Role;
 
 use crate::carrier::{Carrier, Cause};
@@ -48,6 +48,9 @@ use crate::opt_in::ClientOptIn;
 use crate::process::Process;
 use crate::shard::{Place, Shard, polled_now, timespec};
 use crate::socket::Socket;
+use crate::stack::Stack;
+use crate::stream::SmcStream;
+use crate::system;
 use crate::viewing;
 
 /// Time between two checks whether a timer of the engine has decided.
@@ -55,8 +58,29 @@ const TICK: Duration = Duration::from_millis(50);
 /// Time between two checks whether other attempts have received the server's channels.
 const CHANNELS_TICK: Duration = Duration::from_millis(1);
 
-/// Connects to an address, and waits until SMC or TCP is chosen.
+/// Connects to an address with this stack, and waits until SMC or TCP is chosen.
 pub(crate) fn connect(
+    stack: &Stack,
+    socket: Option<OwnedFd>,
+    to: SocketAddr,
+    timeout: Option<Duration>,
+) -> io::Result<SmcStream> {
+    let to = destination(socket.as_ref(), to);
+    let stack = stack.toward(to)?;
+    let socket = wait_for_socket(stack.shard(), socket, to, timeout)?;
+    Ok(SmcStream::new(stack, socket))
+}
+
+/// The address that a connection to `to` reaches, from a socket that is given or from a new one.
+fn destination(socket: Option<&OwnedFd>, to: SocketAddr) -> SocketAddr {
+    match socket {
+        Some(socket) => pairing::destination(socket, to),
+        None => pairing::unbound_destination(to),
+    }
+}
+
+/// Connects to an address, and waits until SMC or TCP is chosen.
+fn wait_for_socket(
     shard: &Arc<Shard>,
     socket: Option<OwnedFd>,
     to: SocketAddr,
@@ -110,6 +134,8 @@ struct Attempt {
     /// The process that began it.
     process: Process,
     shard: Arc<Shard>,
+    /// Where TCP connects to: never the unspecified address, unless its socket is bound to an
+    /// interface.
     to: SocketAddr,
     waits: WaitMode,
     tcp: Arc<TcpStream>,
@@ -457,6 +483,15 @@ impl Attempt {
         }
     }
 
+    /// In a child made by `fork`: closes this process's copy of the TCP socket, which the parent's engine
+    /// may have as well, unless a stream has it.
+    //= SHM-061
+    fn close_inherited(&self) {
+        if !matches!(self.stage, Stage::Done) {
+            system::replace_inherited(&self.tcp, &self.shard.poller);
+        }
+    }
+
     /// The sockets of a call, at any of which the answer may come.
     fn called(&self) -> Vec<BorrowedFd<'_>> {
         match &self.stage {
@@ -529,7 +564,7 @@ impl Drop for Attempt {
     fn drop(&mut self) {
         if !self.process.is_current() {
             // The attempt is the parent's.
-            return;
+            return self.close_inherited();
         }
         self.unlist();
         self.end_pending_channel();

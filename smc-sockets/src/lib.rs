@@ -181,6 +181,9 @@ use smc_transport_ism::process;
 #[cfg(target_os = "linux")]
 #[doc(hidden)]
 pub use smc_transport_ism::descriptors;
+#[cfg(target_os = "linux")]
+#[doc(hidden)]
+pub use smc_transport_ism::shared::pairing::{destination, unbound_destination};
 
 #[cfg(target_os = "linux")]
 #[cfg(test)]

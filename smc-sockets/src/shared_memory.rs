@@ -5,25 +5,27 @@ use std::net::SocketAddr;
 use smc_transport_ism::shared::Device;
 use smc_transport_ism::shared::pairing::{self, Listeners, MAX_LISTENERS, survey};
 
-/// What can be said of shared memory before a connection is made.
+/// Whether a connection to an address can use shared memory, as far as that is known before it is
+/// made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum SharedMemory {
     /// The address is not one of this host's.
     Elsewhere,
-    /// There is no listener.
+    /// No process listens at the address.
     NoListener,
-    /// So many of those who listen there cannot be paired with, and so all are plain TCP.
+    /// So many of the sockets that listen at the address are of programs that do not pair: every
+    /// connection to it is TCP.
     Plain(usize),
-    /// The process belongs to the user of those unknown to the kernel (65534,
+    /// This process belongs to the user that stands for all users unknown to the kernel (65534,
     /// "nobody"), and pairs with no process.
     UnknownUser(u32),
-    /// A listener is called at a name that a process of this user holds, to which it does
-    /// not belong, or that stands for users unknown here.
+    /// The name of a listening socket is held by a process of this user, which is not the user of the
+    /// socket, or stands for users unknown here.
     ForeignUser(u32),
-    /// More sockets listen there than a client calls.
+    /// So many sockets listen at the address, more than a client calls.
     TooMany(usize),
-    /// All who listen there can be paired with.
+    /// So many sockets listen at the address, and the programs of all of them pair.
     Ready(usize),
 }
 
@@ -50,8 +52,9 @@ impl SharedMemory {
             .map_err(|error| format!("the kernel does not list listeners (sock_diag): {error}"))
     }
 
-    /// Sockets that listen at an address, by the rules by which a connection pairs; none
-    /// of their processes notices.
+    /// Looks the sockets up that listen at an address, by the rules by which a connection pairs; none
+    /// of their processes notices. For the unspecified address they are those of the address that the
+    /// kernel connects to in its place.
     ///
     /// # Errors
     /// The operating system's.

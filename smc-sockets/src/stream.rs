@@ -137,9 +137,8 @@ impl SmcStream {
     pub fn connect_on(stack: &Stack, to: impl ToSocketAddrs) -> io::Result<Self> {
         let mut last = io::ErrorKind::InvalidInput.into();
         for address in to.to_socket_addrs()? {
-            let stack = stack.toward(address)?;
-            match connecting::connect(stack.shard(), None, address, None) {
-                Ok(socket) => return Ok(Self::new(stack, socket)),
+            match connecting::connect(stack, None, address, None) {
+                Ok(stream) => return Ok(stream),
                 Err(error) => last = error,
             }
         }
@@ -168,9 +167,7 @@ impl SmcStream {
         if timeout.is_zero() {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        let stack = stack.toward(*to)?;
-        let socket = connecting::connect(stack.shard(), None, *to, Some(timeout))?;
-        Ok(Self::new(stack, socket))
+        connecting::connect(stack, None, *to, Some(timeout))
     }
 
     /// Begins to connect, with this stack, and does not wait.

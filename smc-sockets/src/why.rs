@@ -17,7 +17,8 @@ use crate::stack::Stack;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Why {
-    /// The address.
+    /// The address that was asked for. The conditions of an unspecified one are those of this host's
+    /// address that the kernel connects to in its place.
     pub to: SocketAddr,
     /// The conditions, in the order in which a connection meets them.
     pub conditions: Vec<Condition>,

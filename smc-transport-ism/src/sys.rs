@@ -76,6 +76,27 @@ pub(crate) fn set_multicast_all(socket: impl AsFd, on: bool) -> io::Result<()> {
     }
 }
 
+/// Whether a socket is bound to a network interface (`SO_BINDTOIFINDEX`).
+pub(crate) fn is_bound_to_interface(socket: impl AsFd) -> io::Result<bool> {
+    let mut index: libc::c_int = 0;
+    let mut len = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: the pointers are to an `int` and to its length, and the kernel writes no more than
+    // that length; the descriptor is open, as it is borrowed.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_BINDTOIFINDEX,
+            (&raw mut index).cast(),
+            &raw mut len,
+        )
+    };
+    match result {
+        0 => Ok(index != 0),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// How much of what was sent over a Unix socket its peer has not received yet, in bytes as
 /// the kernel counts them against the socket's buffer.
 pub(crate) fn unread_by_peer(socket: impl AsFd) -> io::Result<u32> {

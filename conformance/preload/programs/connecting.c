@@ -191,6 +191,16 @@ static void options_of(int fd)
     outcome("too short", setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, 1));
 }
 
+/* To no particular address: the kernel takes one of this host. */
+static void unspecified_client(int port)
+{
+    int fd = tcp();
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
+    MUST(connect(fd, (struct sockaddr *)&address, sizeof address));
+    say_addresses(fd, port);
+    finish(fd);
+}
+
 static void options_server(int listener)
 {
     SAY_OPTION(listener, SOL_SOCKET, SO_ACCEPTCONN);
@@ -649,6 +659,7 @@ const struct test_case cases[] = {
     {"pending", ends_server, pending_client},
     {"refused", refused_server, refused_client},
     {"addresses", addresses_server, addresses_client},
+    {"unspecified", ends_server, unspecified_client},
     {"options", options_server, options_client},
     {"accepted", accepted_server, accepted_client},
     {"many", many_server, many_client},

@@ -306,6 +306,49 @@ static void forked_client(int port)
     echo_client(port);
 }
 
+/* A child that was forked while a connection was made closes it, and lives on: its copy is not to
+ * keep the end of the stream from the server. The server takes the second connection for TCP, after
+ * it was announced to a server that is known by then. */
+static void forked_undecided_server(int listener)
+{
+    int first = welcome(listener), fd = take(listener), ends[2];
+    MUST(pipe(ends));
+    await_peer(first);
+    ssize_t length;
+    char bytes[64];
+    while ((length = splice(fd, NULL, ends[1], NULL, sizeof bytes, 0)) > 0)
+        say("%.*s", (int)read(ends[0], bytes, length), bytes);
+    outcome("splice", length);
+    signal_peer(first);
+    expect_end(first);
+    MUST(close(fd));
+}
+
+static void forked_undecided_client(int port)
+{
+    int first = greet(port);
+    int fd = MUST(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    struct sockaddr_in address = loopback(port);
+    int begun = connect(fd, (struct sockaddr *)&address, sizeof address);
+    if (begun < 0 && errno != EINPROGRESS)
+        must("connect", begun);
+    pid_t child = branch();
+    if (child == 0) {
+        MUST(close(first));
+        MUST(close(fd));
+        stop();
+        _exit(0);
+    }
+    await_stop(child);
+    signal_peer(first);
+    write_all(fd, "bytes", 5);
+    MUST(close(fd));
+    await_peer(first);
+    MUST(close(first));
+    MUST(kill(child, SIGCONT));
+    await_child("the child", child);
+}
+
 static void two_echoes_server(int listener)
 {
     for (int connection = 0; connection < 2; connection++) {
@@ -386,10 +429,22 @@ static void one_echo_server(int listener)
 }
 
 /* As vsftpd, which makes processes by the system call. What the child closes is free for others. */
-static void cloned_server(int listener)
+static pid_t copied(int round)
+{
+    switch (round) {
+    case 0:
+        return MUST(syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0));
+    case 1:
+        return MUST(syscall(SYS_fork));
+    default:
+        return MUST(_Fork());
+    }
+}
+
+static void cloned(int listener, int round)
 {
     int fd = take(listener);
-    pid_t child = MUST(syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0));
+    pid_t child = copied(round);
     if (child == 0) {
         alarm(LIMIT);
         int copy = MUST(dup2(fd, fd + 9)), pair[2];
@@ -405,6 +460,12 @@ static void cloned_server(int listener)
     }
     MUST(close(fd));
     await_child("the child", child);
+}
+
+static void cloned_server(int listener)
+{
+    for (int round = 0; round < 3; round++)
+        cloned(listener, round);
 }
 
 /* --- exec */
@@ -438,6 +499,154 @@ static void spawn_server(int listener)
     say("posix_spawnp = %d", error);
     MUST(close(fd));
     await_child("cat", child);
+}
+
+/* As exec and spawn, in children that have the memory of their parent until then. */
+static pid_t vfork_to(int fd, const char *command)
+{
+    pid_t child = vfork();
+    if (child == 0) {
+        dup2(fd, STDIN_FILENO);
+        dup2(fd, STDOUT_FILENO);
+        execl("/bin/sh", "sh", "-c", command, NULL);
+        _exit(127);
+    }
+    return must("vfork", child);
+}
+
+static pid_t spawn_to(int fd, char *command)
+{
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, fd, STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, fd, STDOUT_FILENO);
+    pid_t child;
+    char *arguments[] = {"sh", "-c", command, NULL};
+    say("posix_spawn = %d", posix_spawn(&child, "/bin/sh", &actions, NULL, arguments, environ));
+    posix_spawn_file_actions_destroy(&actions);
+    return child;
+}
+
+static void vfork_exec_server(int listener)
+{
+    int fd = take(listener);
+    pid_t child = vfork_to(fd, "exec cat");
+    MUST(close(fd));
+    await_child("cat", child);
+}
+
+/* A program that is executed does not expect that its input does not block. */
+static void exec_blocking_server(int listener)
+{
+    for (int round = 0; round < 3; round++) {
+        int fd = MUST(accept4(listener, NULL, NULL, SOCK_NONBLOCK));
+        set_nonblocking(fd, false);
+        pid_t child = round == 0 ? branch() : 1;
+        if (child == 0) {
+            dup2(fd, STDIN_FILENO);
+            dup2(fd, STDOUT_FILENO);
+            execl("/bin/cat", "cat", NULL);
+            _exit(127);
+        }
+        if (round == 1)
+            child = vfork_to(fd, "exec cat");
+        if (round == 2)
+            child = spawn_to(fd, "exec cat");
+        MUST(close(fd));
+        await_child("cat", child);
+    }
+}
+
+/* The program reads a line, and its parent goes on behind it. */
+static void go_on_behind(int fd, pid_t child)
+{
+    await_child("the shell", child);
+    echo(fd, fd);
+    MUST(close(fd));
+}
+
+#define READ_LINE "read line; echo $line"
+
+/* Calls that execute a program by another name than exec. */
+static void by_number_server(int listener)
+{
+    char *arguments[] = {"cat", NULL};
+    for (int round = 0; round < 3; round++) {
+        int fd = take(listener);
+        pid_t child = branch();
+        if (child == 0) {
+            MUST(dup2(fd, STDIN_FILENO));
+            MUST(dup2(fd, STDOUT_FILENO));
+            if (round == 0)
+                syscall(SYS_execve, "/bin/cat", arguments, environ);
+            if (round == 1)
+                syscall(SYS_execveat, AT_FDCWD, "/bin/cat", arguments, environ, 0);
+            if (round == 2)
+                execveat(AT_FDCWD, "/bin/cat", arguments, environ, 0);
+            _exit(127);
+        }
+        MUST(close(fd));
+        await_child("cat", child);
+    }
+}
+
+static void exec_and_go_on_server(int listener)
+{
+    int fd = take(listener);
+    go_on_behind(fd, vfork_to(fd, READ_LINE));
+    fd = take(listener);
+    go_on_behind(fd, spawn_to(fd, READ_LINE));
+    fd = take(listener);
+    int input = MUST(dup(STDIN_FILENO));
+    MUST(dup2(fd, STDIN_FILENO));
+    say("system = %d", system("read line; echo $line >&0"));
+    MUST(dup2(input, STDIN_FILENO));
+    echo(fd, fd);
+    MUST(close(fd));
+    /* A set that the parent waits at. */
+    fd = take(listener);
+    pid_t child = vfork_to(fd, READ_LINE);
+    int set = MUST(epoll_create1(0));
+    struct epoll_event event = {.events = EPOLLIN, .data.u32 = 7};
+    MUST(epoll_ctl(set, EPOLL_CTL_ADD, fd, &event));
+    await_child("the shell", child);
+    say("%d is ready", MUST(epoll_wait(set, &event, 1, LIMIT * 1000)));
+    MUST(close(set));
+    echo(fd, fd);
+    MUST(close(fd));
+}
+
+static void exec_and_go_on_client(int port)
+{
+    for (int round = 0; round < 4; round++) {
+        int fd = dial(port);
+        char line[6] = {0};
+        write_all(fd, "hello\n", 6);
+        read_all(fd, line, 6);
+        say("%.5s", line);
+        send_pattern(fd, 5000);
+        receive_pattern(fd, 5000);
+        MUST(shutdown(fd, SHUT_WR));
+        expect_end(fd);
+    }
+}
+
+/* Programs that are executed beside a connection that is not used yet leave it to their parent. */
+static void vforked_beside_server(int listener)
+{
+    int fd = take(listener);
+    pid_t child = vfork();
+    if (child == 0) {
+        execl("/bin/true", "true", NULL);
+        _exit(127);
+    }
+    await_child("true", must("vfork", child));
+    char *arguments[] = {"true", NULL};
+    say("posix_spawn = %d", posix_spawn(&child, "/bin/true", NULL, NULL, arguments, environ));
+    await_child("true", child);
+    say("system = %d", system("true"));
+    echo(fd, fd);
+    MUST(close(fd));
 }
 
 /* A child that executes a program has the connection, too, and leaves it to its parent. */
@@ -895,11 +1104,17 @@ const struct test_case cases[] = {
     {"workers", workers_server, three_echoes_client},
     {"bystander", bystander_server, bystander_client},
     {"forked-client", two_echoes_server, forked_client},
-    {"cloned", cloned_server, echo_client},
+    {"forked-undecided", forked_undecided_server, forked_undecided_client},
+    {"cloned", cloned_server, three_echoes_client},
     {"threadless-server", threadless_server, threadless_server_client},
     {"threadless-client", one_echo_server, threadless_client},
     {"exec", exec_server, echo_client},
     {"spawn", spawn_server, echo_client},
+    {"vfork-exec", vfork_exec_server, echo_client},
+    {"exec-blocking", exec_blocking_server, three_echoes_client},
+    {"by-number", by_number_server, three_echoes_client},
+    {"exec-and-go-on", exec_and_go_on_server, exec_and_go_on_client},
+    {"vforked-beside", vforked_beside_server, echo_client},
     {"executed-beside", executed_beside_server, echo_client},
     {"started-beside", started_beside_server, started_beside_client},
     {"vforked", vforked_server, vforked_client},

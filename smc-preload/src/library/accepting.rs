@@ -5,18 +5,25 @@
 //! before the program uses it, so that a child that is forked first may do that.
 
 use std::net::TcpStream;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use smc_sockets::Stack;
 
-use super::conn::{Conn, borrowed};
+use super::conn::{Conn, borrowed, lock};
 use super::short_waits::ShortWaits;
 use super::table::{self, Object};
 use super::{config, connecting, defaults, hidden, own_listeners, real, report, stats};
 
 /// How long a call that executes a program waits for the first messages of clients, at most.
 const BEFORE_EXEC: Duration = Duration::from_secs(1);
+
+/// Waits for these messages in calls after which the process goes on beside the program.
+static BESIDE: ShortWaits = ShortWaits::of(Duration::from_millis(100), 10);
+
+/// The descriptors of the standard streams.
+const STREAMS: std::ops::RangeInclusive<i32> = libc::STDIN_FILENO..=libc::STDERR_FILENO;
 
 /// A socket is about to listen: where there are RNICs, clients on other hosts are to see that the server
 /// speaks SMC.
@@ -74,6 +81,7 @@ fn accept_at_once(fd: i32) {
 
 /// A connection that the program has just accepted.
 pub(crate) fn accepted(fd: i32, nonblocking: bool) {
+    drop_left();
     if own_listeners::is_client_of(fd) {
         return stats::plain("the client is this process's own", false);
     }
@@ -136,11 +144,7 @@ pub(crate) fn before_exec() {
     config::inside(|| {
         let begin = Instant::now();
         for (fd, conn) in table::conns() {
-            let flags = rustix::io::fcntl_getfd(borrowed(fd));
-            if flags.is_ok_and(|flags| flags.contains(rustix::io::FdFlags::CLOEXEC)) {
-                continue;
-            }
-            if fd > libc::STDERR_FILENO && conn.is_inherited() {
+            if !stays_open(fd) || (!STREAMS.contains(&fd) && conn.is_inherited()) {
                 continue;
             }
             conn.give_up(BEFORE_EXEC.saturating_sub(begin.elapsed()));
@@ -149,4 +153,74 @@ pub(crate) fn before_exec() {
             }
         }
     });
+}
+
+/// Whether a program that is executed has a descriptor, if it is open.
+fn stays_open(fd: i32) -> bool {
+    let flags = rustix::io::fcntl_getfd(borrowed(fd));
+    !flags.is_ok_and(|flags| flags.contains(rustix::io::FdFlags::CLOEXEC))
+}
+
+/// A child that shares the memory of this process, which it has left to run, executes a program. A
+/// connection that the child has as a standard stream, and that nothing was begun of, goes on as TCP
+/// in the program and in this process.
+///
+/// The descriptors are the child's own, of which the table knows nothing.
+pub(crate) fn before_exec_in_shared_memory() {
+    if !table::serves_any() {
+        return;
+    }
+    for fd in STREAMS.filter(|fd| stays_open(*fd) && connecting::is_tcp(*fd)) {
+        let Ok(cookie) = rustix::net::sockopt::socket_cookie(borrowed(fd)) else {
+            continue;
+        };
+        for (_, conn) in table::conns() {
+            if conn.is_accepted_as(cookie) {
+                BESIDE.wait(|timeout| {
+                    conn.let_go(timeout);
+                    true
+                });
+            }
+            release(conn);
+        }
+    }
+}
+
+/// Connections whose last owner was a child that shares the memory of this process: what the child
+/// closed would stay open here.
+static LEFT: Mutex<Vec<Conn>> = Mutex::new(Vec::new());
+static ARE_LEFT: AtomicBool = AtomicBool::new(false);
+
+/// Gives a connection back in a child that shares the memory of this process, of which another thread
+/// may have closed it meanwhile.
+fn release(conn: Arc<Conn>) {
+    if let Some(conn) = Arc::into_inner(conn) {
+        lock(&LEFT).push(conn);
+        ARE_LEFT.store(true, Ordering::Release);
+    }
+}
+
+/// Drops what children have left, in the process whose memory they had.
+fn drop_left() {
+    if ARE_LEFT.load(Ordering::Acquire) && !config::shares_memory() {
+        ARE_LEFT.store(false, Ordering::Release);
+        let left = std::mem::take(&mut *lock(&LEFT));
+        config::inside(|| drop(left));
+    }
+}
+
+/// Another process is about to execute a program that gets a descriptor of this one: a connection that
+/// nothing was begun of goes on as TCP in both.
+pub(crate) fn is_given(fd: i32) {
+    if let Some(conn) = table::conn(fd) {
+        BESIDE.wait(|timeout| {
+            conn.give_up(timeout);
+            true
+        });
+    }
+}
+
+/// The C library executes a program beside this process, which has its standard streams.
+pub(crate) fn before_spawn() {
+    STREAMS.filter(|fd| stays_open(*fd)).for_each(is_given);
 }

@@ -71,6 +71,8 @@ pub(crate) struct Conn {
     /// Its registrations in epoll sets.
     registered: Mutex<Vec<(Weak<Set>, usize)>>,
     nonblocking: AtomicBool,
+    /// The program has set whether calls return at once, and the TCP socket does not know it yet.
+    has_own_mode: AtomicBool,
     /// The error that `SO_ERROR` returns next.
     error: AtomicI32,
     /// Bytes that make it readable (`SO_RCVLOWAT`).
@@ -111,6 +113,7 @@ impl Conn {
             fds: Mutex::new(Vec::new()),
             registered: Mutex::new(Vec::new()),
             nonblocking: AtomicBool::new(nonblocking),
+            has_own_mode: AtomicBool::new(false),
             error: AtomicI32::new(0),
             low_water: AtomicUsize::new(1),
             is_shut: AtomicBool::new(false),
@@ -197,7 +200,11 @@ impl Conn {
             }
             fds.is_empty()
         };
-        if is_last && !self.is_inherited() {
+        if is_last && self.is_inherited() {
+            // What carries it, the parent decides: nothing is to stay open of it here.
+            return self.close_inherited();
+        }
+        if is_last {
             for (set, token) in std::mem::take(&mut *lock(&self.registered)) {
                 if let Some(set) = set.upgrade() {
                     set.forget(token, self.id);
@@ -224,9 +231,13 @@ impl Conn {
         self.nonblocking.load(Ordering::Relaxed)
     }
 
-    /// Sets whether calls return at once. The TCP socket has the flag already.
+    /// Sets whether calls return at once. The TCP socket has the flag already, or gets it when it is
+    /// decided what carries the connection.
     pub(crate) fn set_nonblocking(&self, nonblocking: bool) {
         self.nonblocking.store(nonblocking, Ordering::Relaxed);
+        if self.phase() == Phase::Pending {
+            self.has_own_mode.store(true, Ordering::Relaxed);
+        }
         if let Some(stream) = self.stream.get().filter(|_| self.phase() == Phase::Smc) {
             let _ = stream.set_nonblocking(nonblocking);
         }
@@ -295,9 +306,11 @@ impl Conn {
 
 impl Drop for Conn {
     fn drop(&mut self) {
-        // Of a stream that a parent made nothing is left to do but to forget it.
+        // Of a stream over SMC that a parent made nothing is left to do but to forget it. One over TCP
+        // is closed: the peer reads the end once the parent closes it, too.
         if let Some(stream) = self.stream.take()
             && self.is_inherited()
+            && self.phase() == Phase::Smc
         {
             std::mem::forget(stream);
         }

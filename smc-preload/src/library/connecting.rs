@@ -72,6 +72,7 @@ fn begin(fd: i32, to: SocketAddr) -> Connects {
         return Connects::Kernel;
     }
     own_listeners::connects_anew(fd);
+    let to = smc_sockets::destination(borrowed(fd), to);
     let refused = config::policy().map_or_else(
         || Some("the policy cannot be used".to_owned()),
         |policy| policy.connecting(to).err().map(|rule| rule.to_string()),

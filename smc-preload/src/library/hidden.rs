@@ -12,8 +12,7 @@
 //! that cannot be raised before the program changes it.
 //!
 //! Each has a mark in the table of descriptors, so that calls of the program on its number fail as
-//! on one that is not open. Calls of the library itself are made inside of
-//! [`config::inside`](super::config::inside).
+//! on one that is not open. Calls of the library itself are made inside of [`config::inside`].
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU64, Ordering};

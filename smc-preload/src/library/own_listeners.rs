@@ -12,7 +12,7 @@
 
 mod clients;
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::conn::borrowed;
@@ -72,20 +72,11 @@ pub(crate) fn are_at(to: SocketAddr) -> bool {
             .any(|at| is_at(at, to))
 }
 
-/// The address to which the kernel connects a socket that is to connect to another one: to loopback
-/// in place of the unspecified address.
-fn connected_to(ip: IpAddr) -> IpAddr {
-    match ip.to_canonical() {
-        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-        ip => ip,
-    }
-}
-
 /// Whether a listener at an address accepts connections to another one. Any local address other than
 /// those of loopback may be another host's as well, for a listener at all addresses.
 fn is_at(listener: SocketAddr, to: SocketAddr) -> bool {
-    let (at, to_ip) = (listener.ip().to_canonical(), connected_to(to.ip()));
+    let to_ip = smc_sockets::unbound_destination(to).ip().to_canonical();
+    let at = listener.ip().to_canonical();
     let is_covered = match at {
         IpAddr::V4(at) => at.is_unspecified() && to_ip.is_ipv4(),
         IpAddr::V6(at) => at.is_unspecified(),

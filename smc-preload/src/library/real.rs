@@ -1,4 +1,5 @@
 //! The functions of libc that this library replaces.
+#![allow(non_snake_case, reason = "they have libc's names")]
 
 use std::ffi::{CStr, c_char, c_int, c_long, c_void};
 use std::ptr;
@@ -130,6 +131,11 @@ real! {
     fn execv(path: *const c_char, arguments: *const *const c_char) -> c_int, else -1;
     fn execvp(file: *const c_char, arguments: *const *const c_char) -> c_int, else -1;
     fn execvpe(file: *const c_char, arguments: *const *const c_char, environment: *const *const c_char) -> c_int, else -1;
+    fn execveat(directory: c_int, path: *const c_char, arguments: *const *const c_char, environment: *const *const c_char, flags: c_int) -> c_int, else -1;
+    fn posix_spawn_file_actions_adddup2(actions: *mut c_void, fd: c_int, new: c_int) -> c_int, else libc::ENOSYS;
+    fn _Fork() -> libc::pid_t, else -1;
+    fn system(command: *const c_char) -> c_int, else -1;
+    fn popen(command: *const c_char, mode: *const c_char) -> *mut libc::FILE, else ptr::null_mut();
     fn fdopen(fd: c_int, mode: *const c_char) -> *mut libc::FILE, else ptr::null_mut();
     fn freopen(path: *const c_char, mode: *const c_char, stream: *mut libc::FILE) -> *mut libc::FILE, else ptr::null_mut();
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How long one call waits.
+/// How long one call waits that is not to wait at all.
 const MOST: Duration = Duration::from_millis(5);
 
 /// The part of a program's time that such waits take at most: one in so many.
@@ -12,6 +12,8 @@ const ONE_IN: u64 = 20;
 /// The time that calls of one kind may wait: a twentieth of a program's time, and some waits at once
 /// after none for long. Peers that send nothing, or as late as they can, delay it no longer.
 pub(crate) struct ShortWaits {
+    /// How long one call waits.
+    most: Duration,
     /// The time of waits that may be taken at once, in microseconds.
     at_once: u64,
     /// When no wait is owed for any more, in microseconds of the monotonic clock: each puts it off by
@@ -28,10 +30,16 @@ fn now() -> u64 {
 }
 
 impl ShortWaits {
-    /// For so many waits at once.
+    /// For so many waits at once, of 5 ms each.
     pub(crate) const fn new(at_once: u64) -> Self {
+        Self::of(MOST, at_once)
+    }
+
+    /// For so many waits at once, of this time each.
+    pub(crate) const fn of(most: Duration, at_once: u64) -> Self {
         Self {
-            at_once: at_once * MOST.as_micros() as u64,
+            most,
+            at_once: at_once * most.as_micros() as u64,
             paid: AtomicU64::new(0),
         }
     }
@@ -50,7 +58,10 @@ impl ShortWaits {
     fn left(&self, now: u64) -> Duration {
         let owed = self.paid.load(Ordering::Relaxed).saturating_sub(now) / ONE_IN;
         let left = Duration::from_micros(self.at_once.saturating_sub(owed));
-        if left < MOST { Duration::ZERO } else { MOST }
+        match left < self.most {
+            true => Duration::ZERO,
+            false => self.most,
+        }
     }
 
     /// Counts a wait that has begun at one time, and has ended now.
@@ -109,6 +120,14 @@ mod tests {
         assert_eq!(wait(&waits, 7), MOST);
         assert_eq!(wait(&waits, 106), Duration::ZERO);
         assert_eq!(wait(&waits, 107), MOST);
+    }
+
+    #[test]
+    fn waits_may_be_longer() {
+        let most = Duration::from_millis(100);
+        let waits = ShortWaits::of(most, 2);
+        let all = [0, 100, 150, 1999, 2000].map(|at| wait(&waits, at));
+        assert_eq!(all, [most, most, Duration::ZERO, Duration::ZERO, most]);
     }
 
     #[test]

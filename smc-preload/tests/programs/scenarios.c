@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -357,6 +358,49 @@ static void exec_server(int listener)
 	}
 	close(fd);
 	CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
+/* A child that has the memory of its parent until it executes a program. */
+static void vfork_server(int listener)
+{
+	int fd = accepted(listener), status;
+	pid_t child = vfork();
+	if (child == 0) {
+		dup2(fd, 0);
+		dup2(fd, 1);
+		close(fd);
+		char *arguments[] = {"/bin/cat", NULL};
+		execv("/bin/cat", arguments);
+		_exit(127);
+	}
+	close(fd);
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
+static void spawn_server(int listener)
+{
+	int fd = accepted(listener), status;
+	posix_spawn_file_actions_t actions;
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_adddup2(&actions, fd, 0);
+	posix_spawn_file_actions_adddup2(&actions, fd, 1);
+	posix_spawn_file_actions_addclose(&actions, fd);
+	pid_t child;
+	char *arguments[] = {"/bin/cat", NULL};
+	CHECK(posix_spawn(&child, "/bin/cat", &actions, NULL, arguments, environ) == 0);
+	posix_spawn_file_actions_destroy(&actions);
+	close(fd);
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
+/* The program has the connection where its parent has it. */
+static void system_server(int listener)
+{
+	int fd = accepted(listener), input = dup(0), output = dup(1);
+	CHECK(dup2(fd, 0) == 0 && dup2(fd, 1) == 1);
+	CHECK(system("cat") == 0);
+	CHECK(dup2(input, 0) == 0 && dup2(output, 1) == 1);
+	close(fd);
 }
 
 static void cat_client(int listener)
@@ -750,6 +794,9 @@ static struct {
 	{"few", few_server},
 	{"none-left", none_left_server},
 	{"executes", exec_server},
+	{"vforks", vfork_server},
+	{"spawns", spawn_server},
+	{"system", system_server},
 	{"own", own_server},
 };
 

@@ -2,12 +2,14 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Instant;
 
 use smc_transport_ism::shared::pairing;
 
+use super::Accepting;
 use crate::carrier::{Carrier, Cause, Limit};
 use crate::descriptors;
 use crate::discovery::OptionNotSent;
@@ -65,13 +67,9 @@ impl Single {
     }
 
     /// Answers the client's announcement, or hands the connection to the driver.
-    pub(super) fn begin(
-        self: &Arc<Self>,
-        tcp: Arc<TcpStream>,
-        ends: (SocketAddr, SocketAddr),
-        of: Option<(u64, u32)>,
-    ) {
-        let tcp = match of {
+    pub(super) fn begin(self: &Arc<Self>, accepting: &Accepting) {
+        let (tcp, ends) = (accepting.tcp.clone(), accepting.ends);
+        let tcp = match accepting.of {
             Some(of) => self.answer(tcp, ends, of),
             None => Some(tcp),
         };
@@ -92,6 +90,8 @@ impl Single {
             return;
         };
         let tcp = own;
+        let number = tcp.as_raw_fd();
+        accepting.handed_over.store(number, Ordering::Relaxed);
         let gids = self.stack.gids();
         let listener = (self.port, self.option_sent);
         match driver::first_stage(shard, &tcp, client, listener, gids.as_ref()) {

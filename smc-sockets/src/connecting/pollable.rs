@@ -2,14 +2,15 @@
 
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::sync::{Arc, MutexGuard, OnceLock};
+use std::sync::{Arc, MutexGuard, OnceLock, TryLockError, Weak};
 use std::time::{Duration, Instant};
 
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
+use smc_transport_ism::shared::pairing;
 
 use super::unattended::{self, Slot};
 use super::{Attempt, Step, WaitMode};
@@ -18,6 +19,7 @@ use crate::process::Process;
 use crate::shard::timespec;
 use crate::stack::Stack;
 use crate::stream::SmcStream;
+use crate::system;
 use crate::waiters::{ReadyList, Watch};
 use crate::waiting::Direction;
 
@@ -33,7 +35,9 @@ pub struct Connecting {
     /// The one that began.
     process: Process,
     /// None once it is finished: the stream alone has the connection then.
-    attempt: Arc<Slot>,
+    pub(super) attempt: Arc<Slot>,
+    /// The TCP socket with which it began.
+    tcp: Weak<TcpStream>,
     pollable: OnceLock<Pollable>,
 }
 
@@ -55,6 +59,7 @@ impl Connecting {
         socket: Option<OwnedFd>,
         to: SocketAddr,
     ) -> io::Result<Self> {
+        let to = super::destination(socket.as_ref(), to);
         let stack = stack.toward(to)?;
         // Before the attempt: one that has begun may be SMC for the peer already.
         let pollable = Pollable::new()?;
@@ -84,6 +89,7 @@ impl Connecting {
         to: SocketAddr,
         waits: WaitMode,
     ) -> io::Result<Self> {
+        let to = pairing::destination(&socket, to);
         let stack = stack.idle_toward(to)?;
         let mut attempt = Attempt::prepare(stack.shard(), Some(socket), to, waits)?;
         attempt.keeps_mode = true;
@@ -113,12 +119,14 @@ impl Connecting {
     }
 
     fn with(stack: Stack, attempt: Box<Attempt>, pollable: Option<Pollable>) -> Self {
+        let tcp = Arc::downgrade(&attempt.tcp);
         let attempt = Arc::new(Slot::new(Some(attempt)));
         unattended::list(stack.shard(), &attempt);
         Self {
             stack,
             process: Process::current(),
             attempt,
+            tcp,
             pollable: pollable.map_or(OnceLock::new(), OnceLock::from),
         }
     }
@@ -220,6 +228,33 @@ impl Connecting {
     pub fn is_plain(&self) -> bool {
         // In a child, a thread of the parent may have had the lock at the fork.
         self.process.is_current() && self.attempt().as_deref().is_none_or(Attempt::is_plain)
+    }
+
+    /// In a child that was forked meanwhile: closes this process's copy of the TCP socket, whatever
+    /// thread of the parent had the connection at the fork, so that the peer reads the end of the
+    /// stream when the parent closes it. So does dropping the value; but a thread of the parent that
+    /// shared the value never drops it here.
+    ///
+    /// Does nothing in the process that began, nor once the connection is finished.
+    //= SHM-061
+    pub fn close_inherited(&self) {
+        if self.process.is_current() {
+            return;
+        }
+        let slot = match self.attempt.try_lock() {
+            Ok(slot) => slot,
+            Err(TryLockError::Poisoned(slot)) => slot.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                // No stream is made of it here: the thread that had it is the parent's.
+                if let Some(tcp) = self.tcp.upgrade() {
+                    system::replace_inherited(&tcp, &self.stack.shard().poller);
+                }
+                return;
+            }
+        };
+        if let Some(attempt) = &*slot {
+            attempt.close_inherited();
+        }
     }
 
     /// The stream, when it is known what carries it.
@@ -329,6 +364,12 @@ impl Pollable {
         };
         rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &new)?;
         Ok(())
+    }
+}
+
+impl Drop for Connecting {
+    fn drop(&mut self) {
+        self.close_inherited();
     }
 }
 

@@ -46,6 +46,7 @@ impl TaskConnecting {
         to: SocketAddr,
         polls: impl FnOnce(&Arc<Shard>) -> bool,
     ) -> io::Result<Begun> {
+        let to = super::destination(socket.as_ref(), to);
         let stack = stack.toward(to)?;
         let mut attempt = Attempt::begin(stack.shard(), socket, to, WaitMode::Task)?;
         if let Stage::Announced(socket, ..) = &attempt.stage {

@@ -123,3 +123,53 @@ impl Attempt {
         Ok(None)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::os::fd::AsRawFd;
+    use std::sync::mpsc;
+
+    use super::lock;
+    use crate::children::fork;
+    use crate::connecting::Connecting;
+    use crate::{Policy, Settings, Stack};
+
+    /// The driver is in the midst of [`super::Unattended::go_on`], as it may be for long when a process
+    /// is copied. The child has no such thread.
+    //= SHM-061 test
+    #[test]
+    fn a_child_of_a_process_whose_driver_goes_on_with_an_attempt_keeps_no_socket_of_it() {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = server.local_addr().unwrap();
+        let mut settings = Settings::default();
+        let port = address.port();
+        settings.policy = Policy::parse(&format!(
+            "assume-smc = [{{ peers = [\"127.0.0.1\"], ports = [{port}] }}]"
+        ))
+        .unwrap();
+        let stack = Stack::with(settings).unwrap();
+        let mut connecting = Some(Connecting::begin(&stack, None, address).unwrap());
+        let slot = connecting.as_ref().unwrap().attempt.clone();
+        let tcp = lock(&slot).as_deref().unwrap().tcp.as_raw_fd();
+        let (has_locked, is_locked) = mpsc::channel();
+        let (ends, ended) = mpsc::channel::<()>();
+        let driver = std::thread::spawn(move || {
+            let _attempt = lock(&slot);
+            has_locked.send(()).unwrap();
+            ended.recv().unwrap();
+        });
+        is_locked.recv().unwrap();
+        fork(|| {
+            let names = || std::fs::read_link(format!("/proc/self/fd/{tcp}"));
+            let is_socket = || names().is_ok_and(|at| at.to_string_lossy().starts_with("socket:"));
+            assert!(is_socket());
+            drop(connecting.take());
+            assert!(!is_socket());
+        })
+        .succeeds();
+        ends.send(()).unwrap();
+        driver.join().unwrap();
+        drop((connecting, server));
+    }
+}

@@ -4,6 +4,7 @@ use std::io::{self, IoSliceMut, Read};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 use smc_proto::endpoint::{ClcProgress, TcpEvent};
 use smc_proto::wire::clc::MAX_LENGTH;
@@ -35,17 +36,21 @@ impl SmcStream {
     /// A Decline that crossed ours may be before the application's bytes, of which it
     /// wants so many: the engine knows it when it sees it.
     pub(super) fn pass_decline(&self, wanted: usize) -> io::Result<()> {
-        self.pass_decline_by(wanted, self.socket().is_nonblocking())
+        self.pass_decline_by(wanted, false)
     }
 
-    /// Passes over the peer's Decline as [`Self::pass_decline`] does, in a call that is
-    /// `nonblocking` or not, whatever the stream is.
+    /// Passes over the peer's Decline as [`Self::pass_decline`] does, in a call that does not wait if
+    /// it is `nonblocking`, or the stream or its TCP socket is.
     pub(super) fn pass_decline_by(&self, wanted: usize, nonblocking: bool) -> io::Result<()> {
         let socket = self.socket();
-        if wanted > 0 && !socket.opening.is_over() {
+        if wanted == 0 || (socket.opening.is_over() && !socket.is_watching()) {
+            return Ok(());
+        }
+        let nonblocking = nonblocking || self.is_nonblocking_over_tcp();
+        if !socket.opening.is_over() {
             self.pass_opening(nonblocking)?;
         }
-        let watched = |_: &&_| wanted > 0 && socket.is_watching();
+        let watched = |_: &&_| socket.is_watching();
         let Some(stack) = self.held.stack.as_ref().filter(watched) else {
             return Ok(());
         };
@@ -115,6 +120,14 @@ impl SmcStream {
                 Waited::TimeOut => return Err(io::ErrorKind::WouldBlock.into()),
             }
         }
+    }
+
+    /// Whether calls on a stream that TCP carries return at once. The program may have set that for a
+    /// TCP socket that it has accepted or made by itself.
+    fn is_nonblocking_over_tcp(&self) -> bool {
+        let socket = self.socket();
+        let mode = || rustix::fs::fcntl_getfl(&socket.tcp);
+        socket.is_nonblocking() || mode().is_ok_and(|mode| mode.contains(OFlags::NONBLOCK))
     }
 
     /// Waits until what comes next is the application's.

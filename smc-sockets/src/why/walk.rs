@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Instant;
 
-use smc_transport_ism::shared::pairing::MAX_LISTENERS;
+use smc_transport_ism::shared::pairing::{MAX_LISTENERS, unbound_destination};
 use smc_transport_verbs::network::{Network, route};
 
 use super::{Condition, Expected, State, Why, rdma};
@@ -13,7 +13,8 @@ use crate::policy::Transport;
 use crate::shard::Shard;
 use crate::shared_memory::SharedMemory;
 
-pub(super) fn walk(shard: &Shard, to: SocketAddr) -> Why {
+pub(super) fn walk(shard: &Shard, asked: SocketAddr) -> Why {
+    let to = unbound_destination(asked);
     let mut conditions = vec![way(to), policy(shard, to)];
     let permitted = conditions.iter().all(|at| at.state == State::Holds);
     let (memory, unserved) = shared_memory(shard, to);
@@ -39,7 +40,7 @@ pub(super) fn walk(shard: &Shard, to: SocketAddr) -> Why {
         _ => Expected::Tcp,
     };
     Why {
-        to,
+        to: asked,
         conditions,
         outcome,
     }

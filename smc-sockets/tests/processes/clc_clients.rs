@@ -265,6 +265,15 @@ fn cause(stream: &SmcStream) -> Cause {
 /// Has a child without a stack accept a connection, by itself or from a listener of its parent, and
 /// serve it: the RNICs of a stack stay with the process that opened it.
 fn in_a_child(by_itself: bool, serve: impl FnOnce(SmcStream), client: impl FnOnce(TcpStream)) {
+    in_a_child_with((by_itself, false), serve, client);
+}
+
+/// Is [`in_a_child`], where the connection that the child accepts by itself may not block.
+fn in_a_child_with(
+    (by_itself, nonblocking): (bool, bool),
+    serve: impl FnOnce(SmcStream),
+    client: impl FnOnce(TcpStream),
+) {
     let (tcp, address) = listener();
     let rnics = rnics(&Fabric::default(), 1, 1).alone();
     let server = Stack::with_rnics(assuming_at(address.port()), rnics).unwrap();
@@ -274,6 +283,7 @@ fn in_a_child(by_itself: bool, serve: impl FnOnce(SmcStream), client: impl FnOnc
         let stream = match by_itself {
             true => {
                 let (tcp, _) = tcp.accept().unwrap();
+                tcp.set_nonblocking(nonblocking).unwrap();
                 let accepting = server.accepted(tcp).unwrap();
                 let stream = accepting.wait().unwrap();
                 let again = accepting.finish().unwrap_err();
@@ -315,6 +325,49 @@ fn a_child_without_a_stack_declines() {
             assert_eq!(received, b"octets", "by itself: {by_itself}");
         });
     }
+}
+
+/// The client's Proposal has not come, or a part of it only, when the child reads.
+#[test]
+fn a_child_without_a_stack_does_not_wait_for_what_is_not_to_block() {
+    if !alone(&a_child_without_a_stack_does_not_wait_for_what_is_not_to_block) {
+        return;
+    }
+    let proposal = proposal();
+    let (first, rest) = proposal.split_at(20);
+    let at_once = |outcome: std::io::Result<usize>, begin: Instant| {
+        assert_eq!(outcome.unwrap_err().kind(), ErrorKind::WouldBlock);
+        assert!(begin.elapsed() < LONG / 2);
+    };
+    let serve = |mut stream: SmcStream| {
+        let mut received = [0; 6];
+        for greeting in [b"1", b"2"] {
+            at_once(stream.read(&mut received), Instant::now());
+            let slices = &mut [std::io::IoSliceMut::new(&mut received)];
+            at_once(stream.read_vectored(slices), Instant::now());
+            at_once(stream.peek(&mut received), Instant::now());
+            stream.write_all(greeting).unwrap();
+            // The client has sent a part.
+            std::thread::sleep(10 * SHORT);
+        }
+        let end = Instant::now() + LONG;
+        while let Err(error) = stream.read(&mut received) {
+            assert_eq!(error.kind(), ErrorKind::WouldBlock);
+            assert!(Instant::now() < end);
+            std::thread::sleep(SHORT);
+        }
+        assert_eq!(&received, b"octets");
+    };
+    in_a_child_with((true, true), serve, |mut client| {
+        for (greeting, part) in [(b"1", first), (b"2", rest)] {
+            let mut received = [0];
+            client.read_exact(&mut received).unwrap();
+            assert_eq!(&received, greeting);
+            client.write_all(part).unwrap();
+        }
+        client.write_all(b"octets").unwrap();
+        assert_eq!(client.read(&mut [0]).unwrap(), 0);
+    });
 }
 
 //= SHM-064 test

@@ -9,6 +9,7 @@ use crate::common::peer;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -278,6 +279,107 @@ fn an_attempt_that_a_child_drops_goes_on_in_the_parent() {
     let mut read = [0; 6];
     stream.read_exact(&mut read).unwrap();
     assert_eq!(&read, b"octets");
+}
+
+/// A child that drops what it has of a connection, and lives on.
+struct Living(children::Child, UnixStream);
+
+impl Living {
+    fn drops<T>(held: &mut Option<T>) -> Self {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let (dropped, mut is_dropped) = UnixStream::pair().unwrap();
+        let mut here = Some(ours.try_clone().unwrap());
+        let child = fork(|| {
+            drop(held.take());
+            // The parent's end.
+            rustix::net::shutdown(&dropped, rustix::net::Shutdown::Write).unwrap();
+            drop(here.take());
+            let _ = theirs.read(&mut [0]);
+        });
+        drop(here);
+        assert_eq!(is_dropped.read(&mut [0]).unwrap(), 0);
+        Self(child, ours)
+    }
+
+    fn ends(self) {
+        self.1.shutdown(Shutdown::Both).unwrap();
+        self.0.succeeds();
+    }
+}
+
+fn assuming(address: SocketAddr) -> smc_sockets::Settings {
+    let mut assuming = settings();
+    assuming.policy = Policy::parse(&format!(
+        "assume-smc = [{{ peers = [\"127.0.0.1\"], ports = [{}] }}]",
+        address.port()
+    ))
+    .unwrap();
+    assuming
+}
+
+/// Its Proposal is sent, and not answered yet: the engine has the connection, too.
+//= SHM-061 test
+#[test]
+fn a_child_that_has_dropped_an_attempt_does_not_keep_the_end_from_the_server() {
+    if !alone(&a_child_that_has_dropped_an_attempt_does_not_keep_the_end_from_the_server) {
+        return;
+    }
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = server.local_addr().unwrap();
+    let fabric = Fabric::default();
+    let rnics = rnics(&fabric, 1, 1).alone();
+    let opened = Stack::with_rnics(assuming(address), rnics).unwrap();
+    let mut connecting = Some(SmcStream::begin_connect(&opened, address).unwrap());
+    let (mut far, _) = server.accept().unwrap();
+    far.set_read_timeout(Some(SOON)).unwrap();
+    let _ = connecting.as_ref().unwrap().finish();
+    let mut proposal = [0; 1000];
+    assert!(far.read(&mut proposal).unwrap() > 0);
+    let child = Living::drops(&mut connecting);
+    far.write_all(&peer::decline()).unwrap();
+    let connecting = connecting.unwrap();
+    let stream = loop {
+        match connecting.finish() {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                let mut polled = [PollFd::new(&connecting, PollFlags::IN)];
+                rustix::event::poll(&mut polled, None).unwrap();
+            }
+            outcome => break outcome.unwrap(),
+        }
+    };
+    assert!(!stream.carrier().is_smc());
+    drop((stream, connecting));
+    far.read_to_end(&mut Vec::new()).unwrap();
+    child.ends();
+}
+
+/// The parent's driver waits for the client's Proposal.
+//= SHM-061 test
+#[test]
+fn a_child_that_has_dropped_what_its_parent_accepts_does_not_keep_the_end_from_the_client() {
+    if !alone(
+        &a_child_that_has_dropped_what_its_parent_accepts_does_not_keep_the_end_from_the_client,
+    ) {
+        return;
+    }
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = server.local_addr().unwrap();
+    let opened = Stack::with(assuming(address)).unwrap();
+    let mut client = TcpStream::connect(address).unwrap();
+    client.set_read_timeout(Some(SOON)).unwrap();
+    let accepting = opened.accepted(server.accept().unwrap().0).unwrap();
+    let error = accepting.finish().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::WouldBlock);
+    let mut accepting = Some(accepting);
+    let child = Living::drops(&mut accepting);
+    // A client that has given up.
+    client.write_all(&peer::decline()).unwrap();
+    let accepting = accepting.unwrap();
+    let stream = accepting.wait().unwrap();
+    assert!(!stream.carrier().is_smc());
+    drop((stream, accepting));
+    client.read_to_end(&mut Vec::new()).unwrap();
+    child.ends();
 }
 
 //= SHM-061 test

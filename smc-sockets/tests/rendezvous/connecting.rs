@@ -6,10 +6,10 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use crate::common::alone::alone;
-use crate::common::{listener, possessions, settles, stack};
+use crate::common::{listener, possessions, settings, settles, stack};
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
-use smc_sockets::{Connecting, SmcStream, Stack};
+use smc_sockets::{Connecting, Policy, SmcListener, SmcSocket, SmcStream, Stack};
 
 /// Finishes as a program that polls does; returns the stream and how many calls that took.
 fn finish(connecting: &Connecting) -> (std::io::Result<SmcStream>, usize) {
@@ -52,6 +52,86 @@ fn a_connection_is_made_while_something_else_goes_on() {
     let mut text = [0; 5];
     server.read_exact(&mut text).unwrap();
     assert_eq!(&text, b"hello");
+}
+
+/// A listener with a stack of its own at an address, and the address at which it is reached.
+fn listening_at(address: &str) -> (SmcListener, u16) {
+    let tcp = TcpListener::bind(address).unwrap();
+    let listener = SmcListener::on(&stack(), tcp).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    (listener, port)
+}
+
+//= SHM-005 test
+#[test]
+fn a_client_that_connects_to_the_unspecified_address_pairs_with_a_server_of_this_host() {
+    for (at, to, reached) in [
+        ("127.0.0.1:0", "0.0.0.0", "127.0.0.1"),
+        ("0.0.0.0:0", "0.0.0.0", "127.0.0.1"),
+        ("0.0.0.0:0", "::ffff:0.0.0.0", "::ffff:127.0.0.1"),
+        ("[::1]:0", "::", "::1"),
+        ("[::]:0", "::", "::1"),
+        ("[::]:0", "0.0.0.0", "127.0.0.1"),
+    ] {
+        let (listener, port) = listening_at(at);
+        let to = SocketAddr::new(to.parse().unwrap(), port);
+        let client = stack();
+        // The second one is announced to a server that is known.
+        for _ in 0..2 {
+            let stream = SmcStream::connect_on(&client, to).unwrap();
+            assert!(stream.carrier().is_smc(), "{to}: {}", stream.carrier());
+            let peer = stream.peer_addr().unwrap();
+            assert_eq!(peer, SocketAddr::new(reached.parse().unwrap(), port));
+            let begun = finish(&begin(&client, to)).0.unwrap();
+            assert!(begun.carrier().is_smc(), "{to}: {}", begun.carrier());
+            drop([listener.accept().unwrap(), listener.accept().unwrap()]);
+        }
+    }
+}
+
+//= SHM-005 test
+#[test]
+fn the_unspecified_address_is_over_ipv4_that_of_a_bound_socket() {
+    let (listener, port) = listening_at("127.0.0.5:0");
+    let to = SocketAddr::from(([0, 0, 0, 0], port));
+    let bound = || {
+        let socket = SmcSocket::new_v4_on(&stack()).unwrap();
+        socket.bind(([127, 0, 0, 5], 0).into()).unwrap();
+        socket
+    };
+    let waited = bound().connect(to).unwrap();
+    let begun = finish(&bound().begin_connect(to).unwrap()).0.unwrap();
+    for stream in [waited, begun] {
+        assert!(stream.carrier().is_smc(), "{}", stream.carrier());
+        let peer = stream.peer_addr().unwrap();
+        assert_eq!(peer, SocketAddr::from(([127, 0, 0, 5], port)));
+        drop(listener.accept().unwrap());
+    }
+}
+
+#[test]
+fn a_stack_reaches_its_own_listener_by_the_unspecified_address() {
+    let stack = stack();
+    let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listener = SmcListener::on(&stack, tcp).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let to = SocketAddr::from(([0, 0, 0, 0], port));
+    let stream = SmcStream::connect_on(&stack, to).unwrap();
+    assert!(stream.carrier().is_smc(), "{}", stream.carrier());
+    drop(listener.accept().unwrap());
+}
+
+#[test]
+fn a_policy_that_excludes_loopback_excludes_what_the_unspecified_address_reaches() {
+    let (listener, port) = listening_at("127.0.0.1:0");
+    let mut settings = settings();
+    settings.policy = Policy::parse("exclude = [\"127.0.0.0/8\"]").unwrap();
+    let client = Stack::with(settings).unwrap();
+    let to = SocketAddr::from(([0, 0, 0, 0], port));
+    let stream = SmcStream::connect_on(&client, to).unwrap();
+    let why = stream.carrier().to_string();
+    assert!(why.contains("127.0.0.0/8"), "{why}");
+    drop(listener.accept().unwrap());
 }
 
 #[test]

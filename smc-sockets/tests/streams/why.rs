@@ -15,6 +15,8 @@ fn what_a_connection_becomes_is_compared_with_what_was_expected() {
     let client = stack();
     let memory = Why::walk(&client, address);
     let near = SmcStream::connect_on(&client, address).unwrap();
+    let unspecified = Why::walk(&client, ([0, 0, 0, 0], address.port()).into());
+    assert_eq!(unspecified.outcome, Expected::SharedMemory);
     let _accepted = over_memory.accept().unwrap();
 
     let hosts = Hosts::new();

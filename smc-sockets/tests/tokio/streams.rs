@@ -44,6 +44,7 @@ on_both! {
     a_read_that_is_given_up_loses_nothing
     accepting_may_be_given_up
     connecting_may_be_given_up
+    the_unspecified_address_reaches_a_server_of_this_host
     halves_go_to_different_tasks
     plain_tcp_peers_are_served
     looking_and_trying_take_no_more_than_there_is
@@ -214,6 +215,21 @@ async fn accepting_may_be_given_up() {
         tokio::task::yield_now().await;
     }
     connecting.await.unwrap();
+}
+
+async fn the_unspecified_address_reaches_a_server_of_this_host() {
+    let (listener, address) = listener().await;
+    let client = stack();
+    let to = SocketAddr::from(([0, 0, 0, 0], address.port()));
+    // The second one is announced to a server that is known.
+    for _ in 0..2 {
+        let connecting = SmcStream::connect_on(&client, to);
+        let (stream, accepted) = tokio::join!(connecting, listener.accept());
+        let stream = stream.unwrap();
+        assert!(stream.carrier().is_smc(), "{}", stream.carrier());
+        assert_eq!(stream.peer_addr().unwrap(), address);
+        drop(accepted.unwrap());
+    }
 }
 
 async fn connecting_may_be_given_up() {

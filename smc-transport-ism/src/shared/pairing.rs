@@ -34,6 +34,7 @@
 mod call_back;
 mod callers;
 mod client;
+mod destination;
 mod kernel;
 mod mark;
 mod names;
@@ -46,6 +47,7 @@ mod survey;
 pub use call_back::takes_calls;
 pub use callers::{Callers, MAX_CALLERS};
 pub use client::{Call, Grace, MAX_LISTENERS};
+pub use destination::{destination, unbound_destination};
 pub use mark::{let_go, mark_announced, mark_listener, unmark_client, unmark_listener};
 pub use owners::Owners;
 pub use server::{Answer, Rendezvous};

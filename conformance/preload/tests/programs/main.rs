@@ -27,7 +27,7 @@ const PROGRAMS: [&str; 10] = [
 ];
 
 /// Cases of programs that are not as [`Carrier::Smc`] has it.
-const DIFFERING: [(&str, &str, Carrier); 20] = [
+const DIFFERING: [(&str, &str, Carrier); 24] = [
     // splice reaches the kernel, and the connection stays TCP from there.
     ("calls", "splice", Carrier::Any),
     // Another process than the one that accepted serves the connection.
@@ -38,6 +38,10 @@ const DIFFERING: [(&str, &str, Carrier); 20] = [
     ("descriptors", "threadless-client", Carrier::Any),
     ("descriptors", "exec", Carrier::Any),
     ("descriptors", "spawn", Carrier::Any),
+    ("descriptors", "vfork-exec", Carrier::Any),
+    ("descriptors", "exec-blocking", Carrier::Any),
+    ("descriptors", "by-number", Carrier::Any),
+    ("descriptors", "exec-and-go-on", Carrier::Any),
     ("descriptors", "executed", Carrier::Any),
     // The library has no descriptor left for SMC.
     ("descriptors", "limit", Carrier::Any),

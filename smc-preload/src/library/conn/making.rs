@@ -70,9 +70,50 @@ impl Conn {
         };
         if Self::is_given_up(&mut pending, timeout) {
             self.pollable.store(-1, Ordering::Relaxed);
+            if self.has_own_mode.swap(false, Ordering::Relaxed) {
+                self.restore_mode();
+            }
             self.set_phase(Phase::Plain);
             drop(pending);
             self.leave_table();
+        }
+    }
+
+    /// In a child: closes what the library has open of a connection that its parent is making.
+    pub(super) fn close_inherited(&self) {
+        let Some(pending) = self.lock(&self.pending) else {
+            return;
+        };
+        match &*pending {
+            Some(Pending::Connect(connecting)) => connecting.close_inherited(),
+            Some(Pending::Accept(accepting)) => accepting.close_inherited(),
+            None => {}
+        }
+    }
+
+    /// Whether it was accepted and is being made, and this is the cookie of its TCP socket.
+    pub(crate) fn is_accepted_as(&self, cookie: u64) -> bool {
+        let pending = self.lock(&self.pending);
+        match pending.as_ref().and_then(|pending| pending.as_ref()) {
+            Some(Pending::Accept(accepting)) => {
+                sockopt::socket_cookie(accepting.tcp()) == Ok(cookie)
+            }
+            _ => false,
+        }
+    }
+
+    /// In a child that shares the memory of its parent, before another program gets the connection:
+    /// one that nothing was begun of goes on as TCP. Closes nothing, which the parent still has: that
+    /// finds out when it next uses the connection.
+    pub(crate) fn let_go(&self, timeout: Duration) {
+        let Some(pending) = self.lock(&self.pending) else {
+            return;
+        };
+        if let Some(Pending::Accept(accepting)) = &*pending
+            && accepting.let_go(timeout)
+            && self.has_own_mode.swap(false, Ordering::Relaxed)
+        {
+            set_mode(accepting.tcp().as_raw_fd(), self.is_nonblocking());
         }
     }
 

@@ -3,13 +3,19 @@
 use std::ffi::{c_char, c_int, c_void};
 
 use super::guard;
-use crate::library::{accepting, config, hidden, real};
+use crate::library::{accepting, config, hidden, real, table};
 
 /// The lock that keeps the limit of descriptors the program's, while this process executes
 /// another program.
 fn before() -> Option<hidden::Held> {
-    // A child that shares its parent's memory would leave the lock to the parent for ever.
-    if !config::is_active() || config::shares_memory() {
+    if !config::is_active() {
+        return None;
+    }
+    if config::shares_memory() {
+        if !config::is_inside() {
+            guard(accepting::before_exec_in_shared_memory);
+        }
+        // The child would leave the lock to its parent for ever.
         return None;
     }
     if !config::is_inside() {
@@ -46,6 +52,26 @@ executes! {
     fn execvpe(file: *const c_char, arguments: List, environment: List);
     /// fexecve(3).
     fn fexecve(fd: c_int, arguments: List, environment: List);
+    /// execveat(2).
+    fn execveat(
+        directory: c_int,
+        path: *const c_char,
+        arguments: List,
+        environment: List,
+        flags: c_int
+    );
+}
+
+/// The lock that keeps the limit of descriptors the program's: the child that the C library makes
+/// begins with the limit of this moment.
+fn before_spawn() -> Option<hidden::Held> {
+    if !config::is_active() || config::shares_memory() {
+        return None;
+    }
+    if !config::is_inside() && table::serves_any() {
+        guard(accepting::before_spawn);
+    }
+    Some(hidden::hold())
 }
 
 macro_rules! spawns {
@@ -61,8 +87,7 @@ macro_rules! spawns {
                 arguments: List,
                 environment: List,
             ) -> c_int {
-                // The child begins with the limit of this moment.
-                let _held = (config::is_active() && !config::shares_memory()).then(hidden::hold);
+                let _held = before_spawn();
                 // SAFETY: as the caller's.
                 unsafe { real::$name(pid, path, actions, attributes, arguments, environment) }
             }
@@ -75,4 +100,35 @@ spawns! {
     fn posix_spawn;
     /// posix_spawnp(3).
     fn posix_spawnp;
+}
+
+/// posix_spawn_file_actions_adddup2(3): the program that is executed gets the descriptor. The child
+/// calls no function that has a hook.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn posix_spawn_file_actions_adddup2(
+    actions: *mut c_void,
+    fd: c_int,
+    new: c_int,
+) -> c_int {
+    if table::has_locks(fd) && !config::is_inside() && !config::shares_memory() {
+        guard(|| accepting::is_given(fd));
+    }
+    // SAFETY: as the caller's.
+    unsafe { real::posix_spawn_file_actions_adddup2(actions, fd, new) }
+}
+
+/// system(3). The lock is not held while the command runs.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn system(command: *const c_char) -> c_int {
+    drop(before_spawn());
+    // SAFETY: as the caller's.
+    unsafe { real::system(command) }
+}
+
+/// popen(3).
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn popen(command: *const c_char, mode: *const c_char) -> *mut libc::FILE {
+    let _held = before_spawn();
+    // SAFETY: as the caller's.
+    unsafe { real::popen(command, mode) }
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_long, c_ulong};
 
-use super::{address, data, fds, limits, options, start, waits};
+use super::{address, data, exec, fds, limits, options, start, waits};
 use crate::library::{defaults, real, table};
 
 /// An argument as a pointer.
@@ -108,6 +108,10 @@ unsafe fn hooked(number: c_long, arguments: [c_long; 6]) -> Option<c_long> {
             libc::SYS_dup2 => fds::dup2(int(a), int(b)).into(),
             #[cfg(target_arch = "x86_64")]
             libc::SYS_poll => waits::poll(at(a), b.cast_unsigned(), int(c)).into(),
+            libc::SYS_execve => exec::execve(at(a), at(b), at(c)).into(),
+            libc::SYS_execveat => exec::execveat(int(a), at(b), at(c), at(d), int(e)).into(),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_fork => start::copies(|| real::syscall(number, a, b, c, d, e, f)),
             libc::SYS_clone if is_fork(a, b) => {
                 start::copies(|| real::syscall(number, a, b, c, d, e, f))
             }

@@ -63,6 +63,14 @@ pub(super) fn copies(call: impl FnOnce() -> c_long) -> c_long {
     process
 }
 
+/// _Fork(3), which calls no handlers.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn _Fork() -> libc::pid_t {
+    // SAFETY: _Fork has no precondition.
+    let process = copies(|| c_long::from(unsafe { real::_Fork() }));
+    libc::pid_t::try_from(process).unwrap_or(-1)
+}
+
 extern "C" fn forks() {
     hidden::before_fork();
 }

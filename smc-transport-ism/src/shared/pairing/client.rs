@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use rustix::net::RecvFlags;
 
+use super::destination::destination;
 use super::kernel::{Kernel, Listening};
 use super::own_name::OwnName;
 use super::server::ends;
@@ -181,7 +182,7 @@ impl Call {
         gids: impl Into<Gids>,
         timeouts: PairingTimeouts,
     ) -> io::Result<Option<Self>> {
-        let remote = normal(remote);
+        let remote = normal(destination(&tcp, remote));
         //= SHM-006
         // No server accepts a call of a user that it cannot identify.
         if super::own_user().is_err() || !is_here(remote) {

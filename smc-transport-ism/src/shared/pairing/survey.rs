@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use super::client::is_here;
+use super::destination::unbound_destination;
 use super::kernel::Kernel;
 use super::names::holders;
 use super::spare::spares;
@@ -23,12 +24,13 @@ pub struct Listeners {
 }
 
 /// Sockets that may accept a connection to an address; `None` if it is not one of this
-/// host's, or one that names no single socket. No process is called, and none notices.
+/// host's, or one that names no single socket. For the unspecified address it is that of
+/// [`unbound_destination`]. No process is called, and none notices.
 ///
 /// # Errors
 /// The operating system's.
 pub fn survey(address: SocketAddr) -> io::Result<Option<Listeners>> {
-    let address = normal(address);
+    let address = normal(unbound_destination(address));
     if !is_here(address) {
         return Ok(None);
     }

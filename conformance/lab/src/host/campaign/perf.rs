@@ -61,15 +61,23 @@ impl Kind {
             Self::Forward(_) | Self::RoundTrips(_) => of_direction,
         }
     }
+}
 
+/// What a test measured.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Figure {
+    /// As a sentence has it.
+    text: String,
     /// Bytes to the server and from it, at least.
-    fn bytes(self) -> [u64; 2] {
-        match self {
-            Self::Forward(bytes) => [bytes, 0],
-            Self::Both(bytes) => [bytes, bytes],
-            Self::RoundTrips(_) => [0, 0],
-        }
-    }
+    bytes: [u64; 2],
+}
+
+/// Bytes that all tests sent to the server and from it, at least.
+fn least(figures: &[Figure]) -> [u64; 2] {
+    let bytes = figures.iter().map(|figure| figure.bytes);
+    bytes.fold([0, 0], |[to, from], [more_to, more_from]| {
+        [to + more_to, from + more_from]
+    })
 }
 
 /// Runs the tests, and compares.
@@ -103,15 +111,13 @@ pub(super) fn compare(
         End::Ours => 0,
         End::Kernel => TESTS.len() as u64,
     };
-    let least = TESTS.map(|(kind, _)| kind.bytes()).into_iter();
-    let least = least.fold([0, 0], |[to, from], [more_to, more_from]| {
-        [to + more_to, from + more_from]
-    });
+    let texts: Vec<_> = figures.iter().map(|figure| &*figure.text).collect();
     let captured = side::captured(&capture)?;
-    Ok(captured.judge(streams + others, least).map(|()| {
+    let judged = captured.judge(streams + others, least(&figures));
+    Ok(judged.map(|()| {
         format!(
             "{}; {streams} streams, each with a Confirm; {} and {} bytes written by RDMA",
-            figures.join("; "),
+            texts.join("; "),
             captured.sent,
             captured.received
         )
@@ -123,7 +129,7 @@ fn measure<'a>(
     server: &mut Side<'a>,
     client: &mut Side<'a>,
     ports: &[String],
-) -> Result<Result<Vec<String>, String>, Trouble> {
+) -> Result<Result<Vec<Figure>, String>, Trouble> {
     let before = [server.counts()?, client.counts()?];
     let address = SERVER.to_string();
     let mut figures = Vec::new();
@@ -222,7 +228,7 @@ fn carried_by_lines(lines: &[String], streams: u64) -> Result<(), String> {
 }
 
 /// What a test measured. All bytes have to have arrived.
-fn figure(object: &Value, kind: Kind) -> Result<String, String> {
+fn figure(object: &Value, kind: Kind) -> Result<Figure, String> {
     let number = |path: &str| {
         let number = object.pointer(path).and_then(Value::as_f64);
         number.ok_or_else(|| format!("no {path}: {}", object["end"]))
@@ -237,24 +243,34 @@ fn figure(object: &Value, kind: Kind) -> Result<String, String> {
         let rate = number(&format!("/end/sum_received{suffix}/bits_per_second"))?;
         Ok(rate / 1e6)
     };
-    Ok(match kind {
-        Kind::Forward(bytes) => format!("{:.1} Mbit/s", rate("", bytes)?),
-        Kind::Both(bytes) => format!(
-            "{:.1} and back {:.1} Mbit/s",
-            rate("", bytes)?,
-            rate("_bidir_reverse", bytes)?
-        ),
+    let (text, bytes) = match kind {
+        Kind::Forward(bytes) => (format!("{:.1} Mbit/s", rate("", bytes)?), [bytes, 0]),
+        Kind::Both(bytes) => {
+            let (there, back) = (rate("", bytes)?, rate("_bidir_reverse", bytes)?);
+            let text = format!("{there:.1} and back {back:.1} Mbit/s");
+            (text, [bytes, bytes])
+        }
         Kind::RoundTrips(_) => {
-            let (count, median) = (
-                number("/end/round_trips/count")?,
-                number("/end/round_trips/p50_ns")?,
-            );
-            if count < 1.0 {
+            let median = number("/end/round_trips/p50_ns")?;
+            let whole = |path: &str| {
+                let number = object.pointer(path).and_then(Value::as_u64);
+                number.ok_or_else(|| format!("no {path}: {object}"))
+            };
+            let count = whole("/end/round_trips/count")?;
+            let length = whole("/start/test_start/blksize")?;
+            let bytes = count.saturating_mul(length);
+            if bytes == 0 {
                 return Err("no message came back".to_owned());
             }
-            format!("{count} messages there and back, in {:.1} ms", median / 1e6)
+            let sent = whole("/end/sum_sent/bytes")?;
+            if sent < bytes {
+                return Err(format!("{sent} bytes in {count} messages of {length}"));
+            }
+            let text = format!("{count} messages there and back, in {:.1} ms", median / 1e6);
+            (text, [bytes, bytes])
         }
-    })
+    };
+    Ok(Figure { text, bytes })
 }
 
 /// Whether a kernel counted so many connections of clients without SMC since, and no other fallback or
@@ -288,7 +304,7 @@ mod tests {
     use super::{
         CARRIER, Counts, Kind, PEER_WITHOUT_SMC, carried_by_json, carried_by_lines, fell_back,
     };
-    use super::{figure, object};
+    use super::{Figure, figure, least, object};
 
     #[test]
     fn each_stream_has_to_be_over_smc_r() {
@@ -317,11 +333,37 @@ mod tests {
             let line = json!({ "end": end }).to_string();
             object(&["a line".to_owned(), line]).and_then(|of| figure(&of, Kind::Forward(5)))
         };
-        assert_eq!(counted(5, 5), Ok("8.0 Mbit/s".to_owned()));
+        let expected = Figure {
+            text: "8.0 Mbit/s".to_owned(),
+            bytes: [5, 0],
+        };
+        assert_eq!(counted(5, 5), Ok(expected));
         assert!(counted(5, 4).is_err());
         assert!(object(&["a line".to_owned()]).is_err());
-        let none = json!({ "end": { "round_trips": { "count": 0, "p50_ns": 0 } } });
-        assert!(figure(&none, Kind::RoundTrips(1)).is_err());
+    }
+
+    #[test]
+    fn each_message_is_to_be_seen_there_and_back() {
+        let messages = |count: u64, length: u64, sent: u64| {
+            let object = json!({
+                "start": { "test_start": { "blksize": length } },
+                "end": {
+                    "round_trips": { "count": count, "p50_ns": 2e6 },
+                    "sum_sent": { "bytes": sent },
+                },
+            });
+            figure(&object, Kind::RoundTrips(1))
+        };
+        let all = messages(7, 100, 700).unwrap();
+        assert_eq!(all.text, "7 messages there and back, in 2.0 ms");
+        let forward = Figure {
+            text: String::new(),
+            bytes: [5, 0],
+        };
+        assert_eq!(least(&[forward, all]), [705, 700]);
+        assert!(messages(0, 100, 0).is_err());
+        assert!(messages(7, 0, 700).is_err());
+        assert!(messages(7, 100, 600).is_err());
     }
 
     #[test]
