@@ -284,13 +284,13 @@ fn the_text_is_open_metrics_to_its_own_parser() {
 }
 
 /// The exporter as a process, which ends with this.
-struct Exporter {
+pub(crate) struct Exporter {
     child: Child,
-    at: SocketAddr,
+    pub(crate) at: SocketAddr,
 }
 
 impl Exporter {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_smcx"));
         command.args(["metrics", "--listen", "0", "--verbose"]);
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
@@ -500,7 +500,7 @@ fn an_address_that_cannot_be_listened_at_is_named() {
     assert_eq!(exporter.at.ip(), Ipv4Addr::LOCALHOST);
 }
 
-fn document(name: &str) -> String {
+pub(crate) fn document(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../docs")
         .join(name);
@@ -508,7 +508,7 @@ fn document(name: &str) -> String {
 }
 
 /// All strings by this key, however deep.
-fn strings(value: &Value, key: &str, found: &mut Vec<String>) {
+pub(crate) fn strings(value: &Value, key: &str, found: &mut Vec<String>) {
     match value {
         Value::Array(all) => all.iter().for_each(|at| strings(at, key, found)),
         Value::Object(all) => {
