@@ -16,7 +16,10 @@
 - Pictures are well-formed XML, are shown somewhere, and are what docs/guide/pictures.py draws,
   unless a benchmark has drawn them.
 
-Blocks marked `console run` are run by `cargo test -p smcx --test guide`.
+- A block of commands (`console`) that is not run has a comment before it: `<!-- run by FILE -->`
+  names what runs the same, `<!-- by hand: WHY -->` says why nothing does.
+
+Blocks marked `console run`, and `console run with PROGRAM ...`, are run by `cargo test -p smcx --test guide`.
 """
 
 import os
@@ -33,6 +36,9 @@ ROOT = Path(__file__).resolve().parent.parent
 FENCE = re.compile(r"^```(.*)$")
 LINK = re.compile(r"(!?)\[(?:[^\]\[]|\[[^\]]*\])*\]\(([^)\s]+)\)")
 FROM = re.compile(r"^<!-- from (\S+) -->$")
+RUN_BY = re.compile(r"^<!-- run by (\S+) -->$")
+BY_HAND = re.compile(r"^<!-- by hand: .+ -->$")
+RUN_WITH = re.compile(r"console run with( [\w-]+)+$")
 PLACEHOLDER = re.compile(r"@[A-Z]+@$")
 INCLUDE = re.compile(r"^\{\{#include (\S+)\}\}$", re.M)
 KINDS = {"rust", "rust,no_run", "rust,ignore", "console", "console run", "text", "toml", "yaml",
@@ -146,7 +152,7 @@ class Guide:
             self.block(page, line, kind, text, before)
 
     def block(self, page, line, kind, text, before):
-        if kind not in KINDS:
+        if kind not in KINDS and not RUN_WITH.match(kind):
             self.fault(page, line, f"a block of the kind {kind!r}")
         if kind == "rust,ignore":
             source = FROM.match(before)
@@ -160,8 +166,14 @@ class Guide:
             module = f'include_str!("../../../docs/guide/src/{page.relative_to(self.src)}")'
             if module not in (self.root / "examples/guide/src/lib.rs").read_text():
                 self.fault(page, line, "examples/guide/src/lib.rs does not compile this page")
-        elif kind == "console run" and not text.startswith("$ "):
+        elif kind.startswith("console run") and not text.startswith(("$ ", "# ")):
             self.fault(page, line, "does not begin with a command")
+        elif kind == "console" and not BY_HAND.match(before):
+            other = RUN_BY.match(before)
+            if not other:
+                self.fault(page, line, "is not run, and no comment before it says what runs it")
+            elif not (self.root / other[1]).exists():
+                self.fault(page, line, f"{other[1]} does not exist")
 
     def excerpt(self, page, line, text, source, name):
         """Pieces between lines of `// ...` stand in the file, whatever their indentation."""
@@ -229,6 +241,9 @@ PLANTED = [
     ("about.md", "(smc.md)", "(smc.md#no-such)", "no such heading"),
     ("embed.md", "Answer::Done(RToken", "Answer::Did(RToken", "not so in"),
     ("embed.md", "<!-- from ", "<!-- of ", "no comment before it"),
+    ("fast.md", "<!-- by hand", "<!-- hand", "no comment before it says what runs it"),
+    ("embed.md", "guide/tests/memory.rs", "guide/tests/storage.rs", "storage.rs does not exist"),
+    ("run.md", "```console run with redis", "```console ran with redis", "a block of the kind"),
     ("port.md", "```rust\n", "```rusty\n", "a block of the kind"),
     ("smc.md", "(pictures/ways.svg)", "(pictures/way.svg)", "pictures/way.svg does not exist"),
     ("pictures/ways.svg", "</svg>", "", "no element found"),
