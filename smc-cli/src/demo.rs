@@ -17,7 +17,6 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use indicatif::ProgressBar;
 use smc_capture::CaptureError;
 use smc_capture::writer::CaptureWriter;
 use smc_proto::version::SmcVersion;
