@@ -7,7 +7,8 @@
 - SUMMARY.md lists every page, each once, and no page that does not exist.
 - Links lead to a page, a picture or a heading of the guide: pages of mdBook reach nothing outside.
 - Links of README.md, CONTRIBUTING.md and SECURITY.md lead somewhere, too.
-- A page below `reference/` includes one document of the repository, whose links are checked, too.
+- A page below `reference/` includes one document of the repository, whose links lead to pages and
+  files of the guide, too: what it reaches beside it in the repository is not in the book.
 - A block of Rust is compiled: by `examples/guide`, as a test of documentation, or it is marked
   `rust,ignore` and is in the file that the comment before it names.
 - A block is of a kind that is known, and each page that has Rust is a module of `examples/guide`.
@@ -15,7 +16,10 @@
 - Pictures are well-formed XML, are shown somewhere, and are what docs/guide/pictures.py draws,
   unless a benchmark has drawn them.
 
-Blocks marked `console run` are run by `cargo test -p smcx --test guide`.
+- A block of commands (`console`) that is not run has a comment before it: `<!-- run by FILE -->`
+  names what runs the same, `<!-- by hand: WHY -->` says why nothing does.
+
+Blocks marked `console run`, and `console run with PROGRAM ...`, are run by `cargo test -p smcx --test guide`.
 """
 
 import os
@@ -32,6 +36,9 @@ ROOT = Path(__file__).resolve().parent.parent
 FENCE = re.compile(r"^```(.*)$")
 LINK = re.compile(r"(!?)\[(?:[^\]\[]|\[[^\]]*\])*\]\(([^)\s]+)\)")
 FROM = re.compile(r"^<!-- from (\S+) -->$")
+RUN_BY = re.compile(r"^<!-- run by (\S+) -->$")
+BY_HAND = re.compile(r"^<!-- by hand: .+ -->$")
+RUN_WITH = re.compile(r"console run with( [\w-]+)+$")
 PLACEHOLDER = re.compile(r"@[A-Z]+@$")
 INCLUDE = re.compile(r"^\{\{#include (\S+)\}\}$", re.M)
 KINDS = {"rust", "rust,no_run", "rust,ignore", "console", "console run", "text", "toml", "yaml",
@@ -109,19 +116,18 @@ class Guide:
             if page != summary and str(page.relative_to(self.src)) not in listed:
                 self.fault(page, 1, "is not in SUMMARY.md")
 
-    def link(self, page, line, target, outside):
-        """`outside`: the document is elsewhere, and may reach what is beside it there."""
+    def link(self, page, line, target):
         if re.match(r"[a-z]+:", target):
             return
         path, _, name = target.partition("#")
         there = Path(os.path.normpath(page.parent / path)) if path else page
         if self.src not in there.parents:
-            if not (outside and (outside.parent / path).exists()):
-                self.fault(page, line, f"{target} leaves the guide")
+            self.fault(page, line, f"{target} leaves the guide")
         elif there.suffix == ".svg" and there.exists():
             self.shown.add(there)
         elif there not in self.pages:
-            if not (outside and (outside.parent / path).exists()):
+            # A file that is no page is copied into the book as it is.
+            if there.suffix == ".md" or not there.exists():
                 self.fault(page, line, f"{target} does not exist")
         elif name and name not in self.anchors(there):
             self.fault(page, line, f"{target}: there is no such heading")
@@ -141,12 +147,12 @@ class Guide:
             if PLACEHOLDER.match(text):
                 self.fault(page, line, f"{text} is still to be written")
             for _, target in LINK.findall(re.sub(r"`[^`]*`", "", text)):
-                self.link(page, line, target, document)
+                self.link(page, line, target)
         for line, kind, text, before in blocks:
             self.block(page, line, kind, text, before)
 
     def block(self, page, line, kind, text, before):
-        if kind not in KINDS:
+        if kind not in KINDS and not RUN_WITH.match(kind):
             self.fault(page, line, f"a block of the kind {kind!r}")
         if kind == "rust,ignore":
             source = FROM.match(before)
@@ -160,8 +166,14 @@ class Guide:
             module = f'include_str!("../../../docs/guide/src/{page.relative_to(self.src)}")'
             if module not in (self.root / "examples/guide/src/lib.rs").read_text():
                 self.fault(page, line, "examples/guide/src/lib.rs does not compile this page")
-        elif kind == "console run" and not text.startswith("$ "):
+        elif kind.startswith("console run") and not text.startswith(("$ ", "# ")):
             self.fault(page, line, "does not begin with a command")
+        elif kind == "console" and not BY_HAND.match(before):
+            other = RUN_BY.match(before)
+            if not other:
+                self.fault(page, line, "is not run, and no comment before it says what runs it")
+            elif not (self.root / other[1]).exists():
+                self.fault(page, line, f"{other[1]} does not exist")
 
     def excerpt(self, page, line, text, source, name):
         """Pieces between lines of `// ...` stand in the file, whatever their indentation."""
@@ -229,10 +241,16 @@ PLANTED = [
     ("about.md", "(smc.md)", "(smc.md#no-such)", "no such heading"),
     ("embed.md", "Answer::Done(RToken", "Answer::Did(RToken", "not so in"),
     ("embed.md", "<!-- from ", "<!-- of ", "no comment before it"),
+    ("fast.md", "<!-- by hand", "<!-- hand", "no comment before it says what runs it"),
+    ("embed.md", "guide/tests/memory.rs", "guide/tests/storage.rs", "storage.rs does not exist"),
+    ("run.md", "```console run with redis", "```console ran with redis", "a block of the kind"),
     ("port.md", "```rust\n", "```rusty\n", "a block of the kind"),
     ("smc.md", "(pictures/ways.svg)", "(pictures/way.svg)", "pictures/way.svg does not exist"),
     ("pictures/ways.svg", "</svg>", "", "no element found"),
     ("pictures/ways.svg", "SMC-D", "SMC-E", "not as docs/guide/pictures.py draws"),
+    ("SUMMARY.md", "- [Events](reference/events.md)\n", "", "reference/events.md:1: is not in"),
+    ("../../architecture.md", "(events.md)", "(ambiguities.md)", "ambiguities.md does not exist"),
+    ("../../operate.md", "(grafana-smc.json)", "(grafana.json)", "grafana.json does not exist"),
     ("reference/policy.md", "policy.md}}", "police.md}}", "which does not exist"),
     ("../../../README.md", "docs/guide/src/smc.md", "docs/guide/smc.md", "does not exist"),
     ("fast.md", "## Sockets", "@SOCKETS@", "is still to be written"),

@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """Packages every crate that is to be published, and examines the packages.
 
-    packages.py [--verify CRATE]...
+    packages.py [--release] [--verify CRATE]...
 
 Crates with `publish = false` are tools of this project, and left out. `--verify` also
-compiles a crate from its package alone; without it nothing is compiled.
+compiles a crate from its package alone; without it nothing is compiled. `--release` also wants
+what is due when a version is published: the public address of the repository in each package, and
+the version with its date in CHANGELOG.md.
 """
 
 import json
+import re
 import subprocess
 import sys
 import tarfile
@@ -96,7 +99,22 @@ def faults(crate, unpublished):
         yield f"{crate.stat().st_size} bytes are more than {LARGEST}"
 
 
+def release_faults(published):
+    for each in published:
+        if not (each["repository"] or "").startswith("https://"):
+            yield f"{each['name']}: has no repository"
+    versions = {each["version"] for each in published}
+    if len(versions) != 1:
+        yield f"versions differ: {sorted(versions)}"
+    changes = (ROOT / "CHANGELOG.md").read_text()
+    for version in versions:
+        if not re.search(rf"^## \[{re.escape(version)}\] - \d{{4}}-\d\d-\d\d$", changes, re.M):
+            yield f"CHANGELOG.md has no section of {version} with its date"
+
+
 def main(arguments):
+    release = arguments[:1] == ["--release"]
+    arguments = arguments[release:]
     to_verify = arguments[1::2]
     if arguments[::2] != ["--verify"] * len(to_verify):
         sys.exit(__doc__)
@@ -112,6 +130,9 @@ def main(arguments):
         for fault in faults(crate, unpublished):
             print(f"{crate.name}: {fault}", file=sys.stderr)
             found += 1
+    for fault in release_faults(published) if release else []:
+        print(fault, file=sys.stderr)
+        found += 1
     for name in to_verify:
         cargo("package", "--locked", "--allow-dirty", f"--package={name}")
     print(f"{len(published)} packages, {found} faults")

@@ -1,13 +1,18 @@
 //! `smcx check`: what in a capture breaks the rules.
 
+use std::fs::File;
 use std::io::{self, Write};
+use std::path::Path;
 
+use indicatif::ProgressBar;
 use serde_json::{Map, Value, json};
+use smc_capture::CaptureError;
+use smc_capture::reader::CaptureReader;
 use smc_checker::{Chapter, Finding, Report, Seen, check_frames, rules};
 
 use crate::cli::CheckArguments;
 use crate::decode;
-use crate::output::{Failure, grouped};
+use crate::output::{Failure, Screen, grouped, progress_of_bytes};
 
 /// Judges a capture, and prints the findings on `stdout`.
 ///
@@ -17,6 +22,7 @@ use crate::output::{Failure, grouped};
 /// shown.
 pub fn run(
     arguments: &CheckArguments,
+    screen: &Screen,
     stdout: &mut dyn Write,
     stderr: &mut dyn Write,
 ) -> Result<(), Failure> {
@@ -24,7 +30,10 @@ pub fn run(
         return Ok(write!(stdout, "{}", tables())?);
     };
     let name = file.display().to_string();
-    let report = decode::open(file).and_then(check_frames);
+    let length = file.metadata().ok().filter(|of| of.is_file());
+    let bar = progress_of_bytes(screen.progress, length.map(|of| of.len()));
+    let report = open(file, &bar).and_then(check_frames);
+    bar.finish_and_clear();
     let report = report
         .map_err(|error| Failure::Unusable(format!("{name}: {}", decode::sentence(&error))))?;
     match arguments.json {
@@ -41,6 +50,18 @@ pub fn run(
         1 => Err(Failure::Problem(format!("{name}: 1 finding"))),
         count => Err(Failure::Problem(format!("{name}: {count} findings"))),
     }
+}
+
+/// Opens a capture; the bar follows what is read of it.
+fn open(path: &Path, bar: &ProgressBar) -> Result<CaptureReader<'static>, CaptureError> {
+    if path.as_os_str() == "-" {
+        return CaptureReader::new(bar.wrap_read(io::stdin()));
+    }
+    let file = File::open(path)?;
+    if file.metadata()?.is_dir() {
+        return Err(io::Error::from(io::ErrorKind::IsADirectory).into());
+    }
+    CaptureReader::new(bar.wrap_read(file))
 }
 
 fn violations(report: &Report) -> u64 {

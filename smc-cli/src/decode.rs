@@ -107,14 +107,6 @@ fn follow(
     }
 }
 
-pub(crate) fn open(path: &Path) -> Result<CaptureReader<'static>, CaptureError> {
-    if path.as_os_str() == "-" {
-        CaptureReader::new(io::stdin())
-    } else {
-        CaptureReader::open(path)
-    }
-}
-
 /// The output, which is flushed whenever the input may have to be waited for: what a frame
 /// has completed is shown before the next frame is there.
 struct Output<'a> {

@@ -17,7 +17,6 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use smc_capture::CaptureError;
 use smc_capture::writer::CaptureWriter;
 use smc_proto::version::SmcVersion;
@@ -26,7 +25,7 @@ use smc_transport_sim::record::Recorder;
 use smc_transport_sim::tcp::SmcOption;
 
 use crate::cli::{DemoArguments, Percentages};
-use crate::output::{Failure, Screen, grouped, reason, size};
+use crate::output::{Failure, Screen, grouped, progress_of_bytes, reason, size};
 
 pub use carry::{Carrier, Hooks, Outcome, Place, Setup, carry};
 pub use links::{LinkEnd, LinkLife, LinkState};
@@ -67,7 +66,7 @@ pub fn run(
         title(arguments, &source, stdout)?;
         stdout.flush()?;
     }
-    let bar = progress(text && screen.progress, source.length());
+    let bar = progress_of_bytes(text && screen.progress, source.length());
     let outcome = carry(
         &setup,
         &mut source,
@@ -158,24 +157,6 @@ fn title(
         writeln!(stdout, "{}", more.join("; "))?;
     }
     writeln!(stdout)
-}
-
-fn progress(shown: bool, length: Option<u64>) -> ProgressBar {
-    if !shown {
-        return ProgressBar::hidden();
-    }
-    let (template, draw) = (
-        match length {
-            Some(_) => "{bar:50} {percent:>3}%  {bytes} of {total_bytes}  {bytes_per_sec}  {eta}",
-            None => "{spinner} {bytes}  {bytes_per_sec}",
-        },
-        ProgressDrawTarget::stderr_with_hz(10),
-    );
-    let bar = ProgressBar::with_draw_target(length, draw);
-    match ProgressStyle::with_template(template) {
-        Ok(style) => bar.with_style(style.progress_chars("━╸ ")),
-        Err(_) => bar,
-    }
 }
 
 /// A capture that is being written.

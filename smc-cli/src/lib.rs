@@ -108,7 +108,7 @@ where
     }
     let outcome = match cli.command {
         Some(Command::Decode(arguments)) => decode::run(&arguments, stdout, stderr),
-        Some(Command::Check(arguments)) => check::run(&arguments, stdout, stderr),
+        Some(Command::Check(arguments)) => check::run(&arguments, screen, stdout, stderr),
         Some(Command::Completions { shell, json }) => completions(shell, json, stdout),
         Some(Command::Demo(arguments)) => demo::run(&arguments, screen, stdout),
         Some(Command::Sim(arguments)) => sim::run(&arguments, screen, stdout),

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io::{self, IsTerminal};
 
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
@@ -122,6 +123,25 @@ impl Screen {
             progress: io::stderr().is_terminal(),
             width: size.filter(|_| terminal).map(|(_, columns)| columns.into()),
         }
+    }
+}
+
+/// A bar of bytes on the error stream, of so many in all if that is known; none unless it is shown.
+pub(crate) fn progress_of_bytes(shown: bool, length: Option<u64>) -> ProgressBar {
+    if !shown {
+        return ProgressBar::hidden();
+    }
+    let (template, draw) = (
+        match length {
+            Some(_) => "{bar:50} {percent:>3}%  {bytes} of {total_bytes}  {bytes_per_sec}  {eta}",
+            None => "{spinner} {bytes}  {bytes_per_sec}",
+        },
+        ProgressDrawTarget::stderr_with_hz(10),
+    );
+    let bar = ProgressBar::with_draw_target(length, draw);
+    match ProgressStyle::with_template(template) {
+        Ok(style) => bar.with_style(style.progress_chars("━╸ ")),
+        Err(_) => bar,
     }
 }
 

@@ -3,7 +3,7 @@
 mod carry;
 mod totals;
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -70,7 +70,8 @@ async fn serve(
     let shown = listen.to_string();
     let listener = bind(&from, &listen).map_err(|error| problem(&shown, &error))?;
     let mut signals = Signals::to_end().map_err(|error| problem("proxy", &error))?;
-    if arguments.verbose {
+    // On a terminal, a command that only waits seems to hang.
+    if arguments.verbose || io::stderr().is_terminal() {
         let here = listener.local_addr();
         let here = here.map_err(|error| problem(&shown, &error))?;
         // A closed error stream keeps nothing from being carried.

@@ -7,7 +7,7 @@ mod text;
 use std::io::Write;
 use std::time::SystemTime;
 
-use serde_json::{Map, Value, json};
+use serde::{Serialize, Serializer};
 use smc_view::{Found, KEYS, Side, Statistics, Traffic};
 
 use crate::cli::{StatsArguments, StatsFormat};
@@ -37,7 +37,8 @@ pub fn run(arguments: &StatsArguments, stdout: &mut dyn Write) -> Result<(), Fai
         sums.add(&before.since(name, statistics));
     }
     if arguments.json {
-        writeln!(stdout, "{}", object(&sums))?;
+        let text = serde_json::to_string(&Shown::of(&sums)).map_err(std::io::Error::from)?;
+        writeln!(stdout, "{text}")?;
     } else if arguments.format == StatsFormat::Entstat {
         let since = first.map(|first| first.max(before.kept_at()));
         entstat::write(&sums, since, arguments.details, stdout)?;
@@ -57,28 +58,65 @@ fn nanoseconds(time: SystemTime) -> u64 {
     u64::try_from(since).unwrap_or(u64::MAX)
 }
 
-fn object(sums: &Statistics) -> Value {
-    let [client, server] = sums.tcp;
-    let [client_errors, server_errors] = sums.handshake_errors;
-    let fallbacks = sums.fallbacks.iter().map(|of| {
-        let side = match of.side {
-            Side::Client => "client",
-            Side::Server => "server",
-        };
-        json!({"side": side, "code": format!("0x{:08x}", of.code), "count": of.count})
-    });
-    json!({
-        "SMCD": keys(&sums.smc_d),
-        "SMCR": keys(&sums.smc_r),
-        "tcp": {"client": client, "server": server},
-        "fallbacks": fallbacks.collect::<Vec<_>>(),
-        "handshake_errors": {"client": client_errors, "server": server_errors},
-        "link_moves": sums.link_moves,
-    })
+/// What `--json` shows, in the order of `smcr stats json`: keys of a map would be sorted.
+#[derive(Serialize)]
+struct Shown {
+    #[serde(rename = "SMCD")]
+    smc_d: Counted,
+    #[serde(rename = "SMCR")]
+    smc_r: Counted,
+    tcp: Sides,
+    fallbacks: Vec<Fallback>,
+    handshake_errors: Sides,
+    link_moves: u64,
 }
 
-fn keys(traffic: &Traffic) -> Value {
-    let values = KEYS.iter().zip(traffic.0);
-    let values = values.map(|(key, value)| ((*key).to_owned(), json!(value)));
-    Value::Object(values.collect::<Map<_, _>>())
+/// The 65 counters of a technology by their names.
+struct Counted(Traffic);
+
+impl Serialize for Counted {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(KEYS.iter().zip(self.0.0))
+    }
+}
+
+#[derive(Serialize)]
+struct Sides {
+    client: u64,
+    server: u64,
+}
+
+impl Sides {
+    const fn of([client, server]: [u64; 2]) -> Self {
+        Self { client, server }
+    }
+}
+
+/// Connections that are TCP for a reason.
+#[derive(Serialize)]
+struct Fallback {
+    side: &'static str,
+    code: String,
+    count: u64,
+}
+
+impl Shown {
+    fn of(sums: &Statistics) -> Self {
+        let fallbacks = sums.fallbacks.iter().map(|of| Fallback {
+            side: match of.side {
+                Side::Client => "client",
+                Side::Server => "server",
+            },
+            code: format!("0x{:08x}", of.code),
+            count: of.count,
+        });
+        Self {
+            smc_d: Counted(sums.smc_d),
+            smc_r: Counted(sums.smc_r),
+            tcp: Sides::of(sums.tcp),
+            fallbacks: fallbacks.collect(),
+            handshake_errors: Sides::of(sums.handshake_errors),
+            link_moves: sums.link_moves,
+        }
+    }
 }

@@ -145,7 +145,10 @@ const OF_COMMANDS: &[(&str, &[Status])] = &[
         "ss",
         &[
             ("0", "the connections were listed; there may be none"),
-            ("1", "/proc cannot be read"),
+            (
+                "1",
+                "/proc cannot be read, or the kernel refuses the list of its own SMC's sockets",
+            ),
             USAGE,
         ],
     ),

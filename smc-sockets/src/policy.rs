@@ -100,6 +100,7 @@ pub enum UseOption {
 
 /// Ends of servers that are known to speak SMC, and whose clients are.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Assumption {
     /// The other end's address.
     pub peers: Vec<Subnet>,
@@ -107,8 +108,17 @@ pub struct Assumption {
     pub ports: Vec<PortRange>,
 }
 
+impl Assumption {
+    /// Peers with these addresses speak SMC where the server has one of these ports.
+    #[must_use]
+    pub const fn new(peers: Vec<Subnet>, ports: Vec<PortRange>) -> Self {
+        Self { peers, ports }
+    }
+}
+
 /// Servers that misunderstood a Proposal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Shun {
     /// Most that are remembered.
     pub servers: usize,

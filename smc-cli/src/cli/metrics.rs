@@ -18,7 +18,7 @@ pub struct MetricsArguments {
     #[arg(long, value_name = "SECONDS", default_value_t = 1, requires = "listen",
         value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub sample: u64,
-    /// Show the address that is listened at.
+    /// Show the address that is listened at, as is done on a terminal anyway.
     #[arg(short, long, requires = "listen")]
     pub verbose: bool,
 }

@@ -37,7 +37,8 @@ pub struct ProxyArguments {
     /// The table at the end as one JSON object.
     #[arg(long)]
     pub json: bool,
-    /// Show the address that is listened at, and a line for each connection that ended.
+    /// Show the address that is listened at, as on a terminal, and a line for each connection that
+    /// ended.
     #[arg(short, long)]
     pub verbose: bool,
     /// Which policy counts.

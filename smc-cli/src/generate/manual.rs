@@ -143,11 +143,20 @@ fn environment(path: &str, roff: &mut Roff) {
         ("SMC_SNDBUF", "The size of send buffers (-t)."),
         ("SMC_DEBUG", "Lines about connections (-d)."),
     ];
+    let view = (
+        "SMC_VIEW",
+        "If it is 0, other commands are shown nothing of the process.",
+    );
+    let state = (
+        "XDG_STATE_HOME",
+        "Where -r keeps what has been counted, in smc/stats.json; ~/.local/state without it.",
+    );
     let mut all = match path {
-        "" => vec![policy, colours],
+        "" => vec![policy, view, colours],
         "demo" | "sim" | "top" => vec![colours],
-        "run" => vec![policy],
-        "connect" | "listen" | "perf" | "proxy" | "why" | "devices" | "info" => vec![policy],
+        "connect" | "listen" | "perf" | "proxy" | "run" | "trace" => vec![policy, view],
+        "why" | "devices" | "info" => vec![policy],
+        "stats" => vec![state],
         _ => return,
     };
     if path == "run" {

@@ -1,7 +1,7 @@
 //! A server for collectors of metrics: bounded in connections, time and memory for any client.
 
 use std::collections::VecDeque;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -64,7 +64,8 @@ async fn serve(
     let shown = address.to_string();
     let unusable = |error: io::Error| problem(&shown, &error);
     let listener = TcpListener::bind(address).await.map_err(unusable)?;
-    if arguments.verbose {
+    // On a terminal, a command that only waits seems to hang.
+    if arguments.verbose || io::stderr().is_terminal() {
         let here = listener.local_addr().map_err(unusable)?;
         // A closed error stream keeps nothing from being served.
         let _ = writeln!(stderr, "smcx: metrics: http://{here}/metrics");

@@ -46,6 +46,58 @@ fn each_command_has_a_manual_page_with_its_exit_statuses() {
     }
 }
 
+/// Variables that a command goes by are in its page.
+#[test]
+fn pages_name_the_variables_of_their_commands() {
+    let place = scratch("manual-variables");
+    let outcome = smcx(["generate".as_ref(), "man".as_ref(), place.as_os_str()]);
+    assert_eq!(outcome.status, 0, "{}", outcome.stderr);
+    for (name, variables) in [
+        ("smcx", &["SMC_POLICY", "SMC_VIEW", "NO_COLOR"][..]),
+        (
+            "smcx-run",
+            &[
+                "SMC_POLICY",
+                "SMC_VIEW",
+                "SMC_RCVBUF",
+                "SMC_SNDBUF",
+                "SMC_DEBUG",
+            ],
+        ),
+        ("smcx-stats", &["XDG_STATE_HOME"]),
+        ("smcx-top", &["NO_COLOR"]),
+        ("smcx-trace", &["SMC_POLICY", "SMC_VIEW"]),
+        ("smcx-why", &["SMC_POLICY"]),
+    ] {
+        let page = fs::read_to_string(place.join(format!("{name}.1"))).unwrap();
+        let (_, section) = page.split_once(".SH ENVIRONMENT\n").unwrap();
+        let section = section.split(".SH ").next().unwrap();
+        for variable in variables {
+            let line = format!("\\fB{variable}\\fR");
+            assert!(section.contains(&line), "{name}: {variable}: {section}");
+        }
+    }
+}
+
+/// The table of the package's description has every command.
+#[test]
+fn the_readme_has_every_command() {
+    let readme = concat!(env!("CARGO_MANIFEST_DIR"), "/README.md");
+    let readme = fs::read_to_string(readme).unwrap();
+    let table: String = readme
+        .lines()
+        .filter(|line| line.starts_with("| `"))
+        .collect();
+    for command in smcx::cli::command().get_subcommands() {
+        if command.is_hide_set() || command.get_name() == "help" {
+            continue;
+        }
+        let name = command.get_name();
+        let found = table.contains(&format!("`{name}`")) || table.contains(&format!("`{name} "));
+        assert!(found, "{name} is not in README.md");
+    }
+}
+
 #[test]
 fn completions_are_written_by_the_names_that_shells_look_for() {
     let place = scratch("completions");

@@ -12,6 +12,7 @@ mod metrics;
 mod net;
 mod perf;
 mod policy;
+mod prometheus;
 mod proxy;
 mod run;
 mod ss;

@@ -2,6 +2,7 @@
 //! request harms, and a dashboard of names that there are.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::path::Path;
@@ -17,7 +18,9 @@ use smcx::metrics::sums::{Levels, Seen, Sums};
 use smcx::metrics::text;
 
 use super::child::{Listener, User};
+use super::top::terminal;
 use crate::common::smcx;
+use crate::stats::Ended;
 
 /// The values by their names with labels.
 fn samples(text: &str) -> BTreeMap<String, u64> {
@@ -284,13 +287,13 @@ fn the_text_is_open_metrics_to_its_own_parser() {
 }
 
 /// The exporter as a process, which ends with this.
-struct Exporter {
+pub(crate) struct Exporter {
     child: Child,
-    at: SocketAddr,
+    pub(crate) at: SocketAddr,
 }
 
 impl Exporter {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_smcx"));
         command.args(["metrics", "--listen", "0", "--verbose"]);
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
@@ -346,6 +349,41 @@ impl Drop for Exporter {
 fn received(samples: &BTreeMap<String, u64>) -> u64 {
     let user = rustix::process::geteuid().as_raw();
     samples[&format!("smc_bytes_total{{uid=\"{user}\",tech=\"smcd\",dir=\"rx\"}}")]
+}
+
+/// On a terminal, commands that only wait show where they listen.
+#[test]
+fn a_terminal_shows_where_a_server_listens() {
+    for (arguments, begin) in [
+        (
+            &["metrics", "--listen", "0"][..],
+            "smcx: metrics: http://127.0.0.1:",
+        ),
+        (
+            &["proxy", "127.0.0.1:0", "127.0.0.1:9"],
+            "smcx: proxy: 127.0.0.1:",
+        ),
+        (&["listen", "127.0.0.1:0"], "smcx: listening on 127.0.0.1:"),
+    ] {
+        let (near, far) = terminal();
+        let mut command = Command::new("timeout");
+        command
+            .args(["--foreground", "60", env!("CARGO_BIN_EXE_smcx")])
+            .args(arguments)
+            .env("SMC_POLICY", "")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(far);
+        let child = Ended(command.spawn().unwrap());
+        // The other end of the terminal is the child's alone.
+        drop(command);
+        let mut line = String::new();
+        // A terminal whose last user has gone is an error.
+        let _ = BufReader::new(File::from(near)).read_line(&mut line);
+        let id = rustix::process::Pid::from_child(&child.0);
+        let _ = rustix::process::kill_process(id, rustix::process::Signal::TERM);
+        assert!(line.starts_with(begin), "{arguments:?}: {line:?}");
+    }
 }
 
 #[test]
@@ -500,7 +538,7 @@ fn an_address_that_cannot_be_listened_at_is_named() {
     assert_eq!(exporter.at.ip(), Ipv4Addr::LOCALHOST);
 }
 
-fn document(name: &str) -> String {
+pub(crate) fn document(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../docs")
         .join(name);
@@ -508,7 +546,7 @@ fn document(name: &str) -> String {
 }
 
 /// All strings by this key, however deep.
-fn strings(value: &Value, key: &str, found: &mut Vec<String>) {
+pub(crate) fn strings(value: &Value, key: &str, found: &mut Vec<String>) {
     match value {
         Value::Array(all) => all.iter().for_each(|at| strings(at, key, found)),
         Value::Object(all) => {

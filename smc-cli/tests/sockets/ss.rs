@@ -165,6 +165,39 @@ fn records_of_the_kernel_are_shown_as_smcss_shows_them() {
     );
 }
 
+/// The twelve states of the kernel, by the numbers that it has for them.
+#[test]
+fn states_have_the_names_of_smcss() {
+    let of = ends("10.0.0.1:80", "10.0.0.2:40000");
+    let states = [
+        (1, "ACTIVE"),
+        (2, "INIT"),
+        (7, "CLOSED"),
+        (10, "LISTEN"),
+        (20, "PEERCLOSEWAIT1"),
+        (21, "PEERCLOSEWAIT2"),
+        (22, "APPCLOSEWAIT1"),
+        (23, "APPCLOSEWAIT2"),
+        (24, "APPFINCLOSEWAIT1"),
+        (25, "PEERFINCLOSEWAIT"),
+        (26, "PEERABORTWAIT"),
+        (27, "PROCESSABORT"),
+    ];
+    for number in 0..=u8::MAX {
+        let rows = parsed(&record(number, 2, of, &[]));
+        let line = Columns::default().line(&rows[0]);
+        let known = states.iter().find(|(of, _)| *of == number);
+        let name = match known {
+            Some((_, name)) => (*name).to_owned(),
+            // As the C library writes 0 in this form.
+            None if number == 0 => "0?".to_owned(),
+            None => format!("{number:#x}?"),
+        };
+        let expected = format!("{name:<14} 01000 0004711 ");
+        assert!(line.starts_with(&expected), "{number}: {line}");
+    }
+}
+
 #[test]
 fn long_addresses_are_cut_unless_all_is_wanted() {
     let of = ends("[2001:db8:1:2:3:4:5:6]:65535", "[2001:db8::1]:1");

@@ -43,6 +43,63 @@ fn received(state: &Path, arguments: &[&str], bytes: u64) -> Value {
     }
 }
 
+/// The keys of `smcr stats json` and `smcd stats json` of smc-tools 1.8.5, in their order.
+fn keys() -> Vec<String> {
+    const SIZES: [&str; 9] = [
+        "8K", "16K", "32K", "64K", "128K", "256K", "512K", "1024K", "G_1024K",
+    ];
+    const BUFFERS: [&str; 7] = [
+        "SIZE_SM_PEER_CNT",
+        "SIZE_SM_CNT",
+        "FULL_PEER_CNT",
+        "FULL_CNT",
+        "REUSE_CNT",
+        "ALLOC_CNT",
+        "DGRADE_CNT",
+    ];
+    let (mut buffers, mut requests, mut counts) = (Vec::new(), Vec::new(), Vec::new());
+    for way in ["TX", "RX"] {
+        buffers.extend(SIZES.map(|size| format!("SMC_INT_{way}_BUF_{size}")));
+        requests.extend(SIZES.map(|size| format!("SMC_USR_{way}_BUF_{size}")));
+        counts.extend(BUFFERS.map(|what| format!("SMC_INT_{way}_BUF_{what}")));
+    }
+    let others = [
+        "SMC_CLNT_V1_SUCC_CNT",
+        "SMC_CLNT_V2_SUCC_CNT",
+        "SMC_SRV_V1_SUCC_CNT",
+        "SMC_SRV_V2_SUCC_CNT",
+        "SMC_SENDPAGE_CNT",
+        "SMC_URG_DATA_CNT",
+        "SMC_SPLICE_CNT",
+        "SMC_CORK_CNT",
+        "SMC_NDLY_CNT",
+        "SMC_RX_BYTES",
+        "SMC_TX_BYTES",
+        "SMC_RX_CNT",
+        "SMC_TX_CNT",
+        "SMC_RX_RMB_USAGE",
+        "SMC_TX_RMB_USAGE",
+    ];
+    let others = others.map(str::to_owned);
+    [buffers, requests, counts, others.to_vec()].concat()
+}
+
+#[test]
+fn keys_are_one_line_in_the_order_of_smc_tools() {
+    let text = stats(&scratch("stats-keys"), &["--json"]);
+    assert_eq!(text.lines().count(), 1, "{text}");
+    let technologies = text.split("\"SMCR\":");
+    let technologies: Vec<_> = technologies.collect();
+    assert!(technologies[0].starts_with("{\"SMCD\":{"), "{text}");
+    assert_eq!((technologies.len(), keys().len()), (2, 65));
+    for technology in technologies {
+        let end = technology.find('}').unwrap();
+        let words = technology[..end].split('"').skip(1).step_by(2);
+        let shown: Vec<_> = words.filter(|word| word.starts_with("SMC_")).collect();
+        assert_eq!(shown, keys());
+    }
+}
+
 #[test]
 fn counts_are_those_of_the_process_and_begin_anew() {
     let state = scratch("stats");

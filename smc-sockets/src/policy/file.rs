@@ -77,10 +77,7 @@ impl Default for File {
 
 impl From<File> for Policy {
     fn from(file: File) -> Self {
-        let assume = |known: Assumed| Assumption {
-            peers: known.peers,
-            ports: known.ports,
-        };
+        let assume = |known: Assumed| Assumption::new(known.peers, known.ports);
         Self {
             enabled: file.enabled,
             listen_ports: file.listen_ports,

@@ -149,13 +149,13 @@ fn memory(shard: &Shard) -> Condition {
         Some(left) if left >= needed => Condition::here(
             MEMORY,
             State::Holds,
-            format!("{left} octets may be locked, and a connection needs {needed} for a link"),
+            format!("{left} bytes may be locked, and a connection needs {needed} for a link"),
         ),
         Some(left) => Condition::here(
             MEMORY,
             State::Fails,
             format!(
-                "{left} octets may be locked (RLIMIT_MEMLOCK), and a connection needs {needed} \
+                "{left} bytes may be locked (RLIMIT_MEMLOCK), and a connection needs {needed} \
                  for a link: it would fall back with 0x01010000"
             ),
         )
