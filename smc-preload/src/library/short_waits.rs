@@ -84,7 +84,7 @@ mod tests {
 
     /// One that waits as long as it may, at this time, in milliseconds.
     fn wait(waits: &ShortWaits, at: u64) -> Duration {
-        let at = (at + 10) * 1000;
+        let at = (at + 1_000) * 1000;
         let left = waits.left(at);
         let waited = u64::try_from(left.as_micros()).unwrap();
         waits.spend(at - waited, at);
