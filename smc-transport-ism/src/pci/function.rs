@@ -1,5 +1,5 @@
 //! State of an ISM device over a PCI function, and the steps that its
-//! [`IsmDevice`](crate::device::IsmDevice) methods (in `ism.rs`) share: moving bytes to a peer's
+//! [`IsmDevice`] methods (in `ism.rs`) share: moving bytes to a peer's
 //! DMB, and taking signals and events from the memory that the function writes.
 //!
 //! ```text
