@@ -278,14 +278,14 @@ impl Row {
         let Some(row) = self.get() else {
             return;
         };
-        row.progress(&smc_view::Progress {
-            written: progress.written,
-            completed: progress.completed,
-            peer_consumed: progress.peer_consumed,
-            arrived: progress.received,
-            messages: progress.messages.into(),
-            at,
-        });
+        let mut published = smc_view::Progress::default();
+        published.written = progress.written;
+        published.completed = progress.completed;
+        published.peer_consumed = progress.peer_consumed;
+        published.arrived = progress.received;
+        published.messages = progress.messages.into();
+        published.at = at;
+        row.progress(&published);
         self.state(progress.state);
     }
 
@@ -339,12 +339,10 @@ const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0
 
 /// The row of a listener.
 pub(crate) fn listener(address: SocketAddr, fd: impl std::os::fd::AsFd) -> Option<ConnectionRow> {
-    publisher()?.connection(&Connection {
-        state: state::LISTEN,
-        role: Role::Server,
-        inode: inode(fd),
-        ..Connection::new(address, NOWHERE)
-    })
+    let publisher = publisher()?;
+    let mut row = Connection::new(address, NOWHERE);
+    (row.state, row.role, row.inode) = (state::LISTEN, Role::Server, inode(fd));
+    publisher.connection(&row)
 }
 
 /// What the kernel knows of a connection.
@@ -352,11 +350,9 @@ fn basis(tcp: &TcpStream, ends: Option<(SocketAddr, SocketAddr)>, role: Role) ->
     // One that has ended may have an address of its own still.
     let alone = || (tcp.local_addr().unwrap_or(NOWHERE), NOWHERE);
     let (local, peer) = ends.unwrap_or_else(alone);
-    Connection {
-        role,
-        inode: inode(tcp),
-        ..Connection::new(local, peer)
-    }
+    let mut row = Connection::new(local, peer);
+    (row.role, row.inode) = (role, inode(tcp));
+    row
 }
 
 /// The time in nanoseconds since 1970.
@@ -414,15 +410,12 @@ pub(crate) fn plain(cause: Cause, tcp: &TcpStream) {
     let (reason, peer_reason) = reasons(&why);
     publisher.fell_back(Side::Server, smc_view::deciding_code(reason, peer_reason));
     let ends = tcp.local_addr().ok().zip(tcp.peer_addr().ok());
-    publisher.unattended(&Connection {
-        state: state::ACTIVE,
-        technology: smc_view::Technology::Tcp,
-        reason,
-        peer_reason,
-        sentence: publisher.sentence(&why.sentence()),
-        remedy: publisher.sentence(&why.remedy()),
-        ..basis(tcp, ends, Role::Server)
-    });
+    let mut row = basis(tcp, ends, Role::Server);
+    (row.state, row.technology) = (state::ACTIVE, smc_view::Technology::Tcp);
+    (row.reason, row.peer_reason) = (reason, peer_reason);
+    row.sentence = publisher.sentence(&why.sentence());
+    row.remedy = publisher.sentence(&why.remedy());
+    publisher.unattended(&row);
 }
 
 /// The codes of this side and of the peer.

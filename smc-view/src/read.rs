@@ -37,6 +37,7 @@ pub struct View {
 
 /// What a process published, read within a moment.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Snapshot {
     /// Its stacks.
     pub stacks: Vec<StackRecord>,
@@ -55,6 +56,7 @@ pub struct Snapshot {
 
 /// What a connection has counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct Counted {
     /// Bytes that the program sent.
     pub sent: u64,

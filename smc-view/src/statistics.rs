@@ -112,6 +112,7 @@ pub enum Side {
 
 /// A call that the statistics name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Extra {
     /// Urgent data was sent.
     Urgent,
@@ -179,6 +180,7 @@ pub const fn deciding_code(own: u32, peer: u32) -> u32 {
 
 /// TCP connections for a reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Fallback {
     /// The reason: the peer's if it gave one.
     pub code: u32,
@@ -188,8 +190,17 @@ pub struct Fallback {
     pub count: u64,
 }
 
+impl Fallback {
+    /// So many for a reason, on a side.
+    #[must_use]
+    pub const fn new(code: u32, side: Side, count: u64) -> Self {
+        Self { code, side, count }
+    }
+}
+
 /// What a process has counted since it began.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct Statistics {
     /// Counters of SMC-D.
     pub smc_d: Traffic,

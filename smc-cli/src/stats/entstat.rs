@@ -169,11 +169,7 @@ mod tests {
         set("SMC_INT_RX_BUF_ALLOC_CNT", 5);
         set("SMC_CLNT_V2_SUCC_CNT", 8);
         (sums.tcp, sums.handshake_errors, sums.link_moves) = ([6, 7], [1, 2], 4);
-        sums.fallbacks = vec![Fallback {
-            code: 0x0303_0002,
-            side: Side::Server,
-            count: 7,
-        }];
+        sums.fallbacks = vec![Fallback::new(0x0303_0002, Side::Server, 7)];
         sums
     }
 
