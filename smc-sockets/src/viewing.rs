@@ -135,6 +135,13 @@ fn is_above(bytes: usize, size: &AtomicU32) -> bool {
     size != 0 && bytes > size as usize
 }
 
+/// Whether a call is about as many bytes as a buffer has, or more; likewise.
+#[inline(always)]
+fn reaches(bytes: usize, size: &AtomicU32) -> bool {
+    let size = size.load(Ordering::Relaxed);
+    size != 0 && bytes >= size as usize
+}
+
 /// The row of a connection, once it is decided what carries it.
 #[derive(Default)]
 pub(crate) struct Row {
@@ -164,13 +171,23 @@ impl Row {
         }
     }
 
-    /// Counts bytes that one call received, into room for so many. Callers have the connection
-    /// alone.
+    /// Counts bytes that one call received, into room for so many, of those that were in the receive
+    /// buffer. Callers have the connection alone.
     #[inline(always)]
-    pub(crate) fn received(&self, bytes: usize, room: usize) {
+    pub(crate) fn received(&self, bytes: usize, room: usize, available: u32) {
         if let Some(row) = self.get() {
             row.received(bytes);
-            self.had_room(room);
+            if reaches(room.max(available as usize), &self.sizes[1]) {
+                self.received_much(row, room, available as usize);
+            }
+        }
+    }
+
+    #[cold]
+    fn received_much(&self, row: &ConnectionRow, room: usize, available: usize) {
+        self.had_room(room);
+        if reaches(available, &self.sizes[1]) {
+            row.receive_full();
         }
     }
 
@@ -197,11 +214,12 @@ impl Row {
         }
     }
 
-    /// A write finds no room. Callers have the connection alone.
+    /// A write finds no room, at the peer or in the send buffer alone. Callers have the connection
+    /// alone.
     #[inline]
-    pub(crate) fn stalled(&self) {
+    pub(crate) fn stalled(&self, peer_full: bool) {
         if let Some(row) = self.get() {
-            row.stalled();
+            row.stalled(peer_full);
         }
     }
 
@@ -266,7 +284,8 @@ impl Row {
         row.set(&at);
         if let Some(publisher) = publisher() {
             let buffers = [at.send_buffer, at.receive_buffer];
-            publisher.established(at.technology, side(at.role), at.version, buffers);
+            let (technology, side) = (at.technology, side(at.role));
+            publisher.established(technology, side, at.version, buffers, known.reused);
         }
         at.role
     }
@@ -332,6 +351,8 @@ pub(crate) struct Known {
     pub(crate) link: u8,
     pub(crate) gids: (u64, u64),
     pub(crate) stack: u32,
+    /// Whether the send and the receive buffer are of an earlier connection.
+    pub(crate) reused: [bool; 2],
 }
 
 /// The address of an end that has none.

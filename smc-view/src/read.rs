@@ -70,6 +70,11 @@ pub struct Counted {
     pub progress: Progress,
     /// Times a write found no room.
     pub full: u64,
+    /// Of these, times the peer's buffer was full. The others found the send buffer full while the
+    /// peer's had room.
+    pub peer_full: u64,
+    /// Times a read found the receive buffer full.
+    pub receive_full: u64,
 }
 
 impl View {
@@ -275,6 +280,8 @@ impl Counted {
                 at: load(&counters.progress_time),
             },
             full: load(&counters.full),
+            peer_full: load(&counters.peer_full),
+            receive_full: load(&counters.receive_full),
         }
     }
 
@@ -291,7 +298,8 @@ impl Counted {
         let traffic = &mut statistics[connection.technology];
         traffic.add(key::SENT, self.sent);
         traffic.add(key::RECEIVED, self.received);
-        traffic.add(key::FULL_PEER, self.full);
+        traffic.add(key::FULL_PEER, self.peer_full);
+        traffic.add(key::FULL_RECEIVED, self.receive_full);
         for (class, (sent, received)) in
             self.sent_sizes.iter().zip(&self.received_sizes).enumerate()
         {
@@ -303,6 +311,7 @@ impl Counted {
         traffic.add(key::RECEIVE_USAGE, connection.receive_buffer.into());
         // SMC-D has no send buffers: bytes are written to the peer's.
         if connection.technology == Technology::SmcR {
+            traffic.add(key::FULL_SENT, self.full);
             traffic.add(key::SEND_USAGE, connection.send_buffer.into());
         }
     }

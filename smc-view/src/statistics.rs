@@ -86,8 +86,12 @@ pub(crate) mod key {
     pub(crate) const SMALL_SENT_PEER: usize = 36;
     pub(crate) const SMALL_SENT: usize = 37;
     pub(crate) const FULL_PEER: usize = 38;
+    pub(crate) const FULL_SENT: usize = 39;
+    pub(crate) const REUSED_SENT: usize = 40;
     pub(crate) const ALLOCATED_SENT: usize = 41;
     pub(crate) const SMALL_RECEIVED: usize = 44;
+    pub(crate) const FULL_RECEIVED: usize = 46;
+    pub(crate) const REUSED_RECEIVED: usize = 47;
     pub(crate) const ALLOCATED_RECEIVED: usize = 48;
     pub(crate) const CLIENT_V1: usize = 50;
     pub(crate) const URGENT: usize = 55;

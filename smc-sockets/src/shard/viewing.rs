@@ -10,8 +10,8 @@ use smc_view::{
     GroupRecord, GroupRow, Label, LinkRecord, LinkRow, Name, Role, Side, StackRecord, StackRow,
 };
 
-use super::State;
 use super::state::Entry;
+use super::{State, Via};
 use crate::socket::Socket;
 use crate::viewing::{self, Known};
 
@@ -84,6 +84,7 @@ impl State {
         let at = self.engine.conn(conn)?;
         let (progress, token) = at.progress()?;
         let (group, link) = at.group_and_link()?;
+        let (receive_reused, send_reused) = at.reused_buffers()?;
         let link = link.and_then(|link| self.engine.link(link));
         let peer = self.entry(conn)?.peer;
         // Each user of peers knows another one.
@@ -96,6 +97,7 @@ impl State {
             link: link.map_or(0, |link| link.number.0),
             gids: peer.map_or((0, 0), |peer| (own(peer).gid, peer.gid.gid)),
             stack: self.stack_number(),
+            reused: [send_reused, receive_reused],
         })
     }
 
@@ -106,6 +108,20 @@ impl State {
             let at = self.published.origin.wrapping_add(now.as_nanos());
             socket.view.progress(&progress, at);
         }
+    }
+
+    /// Counts a write that finds no room: without a send buffer, the peer's buffer is full.
+    pub(crate) fn publish_stall(&mut self, socket: &Socket) {
+        let progress = match socket.via() {
+            Via::Ism => None,
+            Via::Verbs => socket
+                .conn()
+                .and_then(|conn| self.engine.conn(conn)?.progress()),
+        };
+        let peer_full = progress.is_none_or(|(at, _)| {
+            at.written.saturating_sub(at.peer_consumed) >= at.peer_buffer.into()
+        });
+        socket.view.stalled(peer_full);
     }
 
     /// A connection is carried by a link group.
