@@ -76,6 +76,8 @@ pub struct ConnectionRecord {
     pub(crate) shutdown: Option<Shutdown>,
     /// Whether `connection` is lent out.
     pub(crate) lending: Lending,
+    /// Whether the RMB element and the send buffer are of buffers that were there before.
+    pub(crate) reused: [bool; 2],
     /// What link groups have to know of its rendezvous.
     pub(crate) contact: Contact,
     wake: Links<Self>,
@@ -290,6 +292,7 @@ impl ConnectionRecord {
             },
             shutdown: None,
             lending: Lending::No,
+            reused: [false; 2],
             contact: Contact::NONE,
             wake: Links::UNLINKED,
             queued: Links::UNLINKED,

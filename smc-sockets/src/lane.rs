@@ -299,7 +299,7 @@ pub(crate) fn read(
             }
         }
     }
-    let (mut total, mut room, mut rings) = (0, 0, false);
+    let (mut total, mut room, mut rings, mut available) = (0, 0, false, 0);
     for slice in into {
         room += slice.len();
         let mut call = Call {
@@ -311,6 +311,7 @@ pub(crate) fn read(
             &mut call,
             #[inline(always)]
             |call, readable| {
+                available = readable.len().max(available);
                 copied = call.memory.take(readable, slice).unwrap_or(0);
                 if peeks { 0 } else { copied }
             },
@@ -325,7 +326,7 @@ pub(crate) fn read(
         }
     }
     if !peeks && total > 0 {
-        socket.view.received(total, room);
+        socket.view.received(total, room, available);
     }
     finish(shard, socket, slot, rings);
     (total > 0).then_some(total)

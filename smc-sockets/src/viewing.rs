@@ -135,6 +135,13 @@ fn is_above(bytes: usize, size: &AtomicU32) -> bool {
     size != 0 && bytes > size as usize
 }
 
+/// Whether a call is about as many bytes as a buffer has, or more; likewise.
+#[inline(always)]
+fn reaches(bytes: usize, size: &AtomicU32) -> bool {
+    let size = size.load(Ordering::Relaxed);
+    size != 0 && bytes >= size as usize
+}
+
 /// The row of a connection, once it is decided what carries it.
 #[derive(Default)]
 pub(crate) struct Row {
@@ -164,13 +171,23 @@ impl Row {
         }
     }
 
-    /// Counts bytes that one call received, into room for so many. Callers have the connection
-    /// alone.
+    /// Counts bytes that one call received, into room for so many, of those that were in the receive
+    /// buffer. Callers have the connection alone.
     #[inline(always)]
-    pub(crate) fn received(&self, bytes: usize, room: usize) {
+    pub(crate) fn received(&self, bytes: usize, room: usize, available: u32) {
         if let Some(row) = self.get() {
             row.received(bytes);
-            self.had_room(room);
+            if reaches(room.max(available as usize), &self.sizes[1]) {
+                self.received_much(row, room, available as usize);
+            }
+        }
+    }
+
+    #[cold]
+    fn received_much(&self, row: &ConnectionRow, room: usize, available: usize) {
+        self.had_room(room);
+        if reaches(available, &self.sizes[1]) {
+            row.receive_full();
         }
     }
 
@@ -197,11 +214,12 @@ impl Row {
         }
     }
 
-    /// A write finds no room. Callers have the connection alone.
+    /// A write finds no room, at the peer or in the send buffer alone. Callers have the connection
+    /// alone.
     #[inline]
-    pub(crate) fn stalled(&self) {
+    pub(crate) fn stalled(&self, peer_full: bool) {
         if let Some(row) = self.get() {
-            row.stalled();
+            row.stalled(peer_full);
         }
     }
 
@@ -266,7 +284,8 @@ impl Row {
         row.set(&at);
         if let Some(publisher) = publisher() {
             let buffers = [at.send_buffer, at.receive_buffer];
-            publisher.established(at.technology, side(at.role), at.version, buffers);
+            let (technology, side) = (at.technology, side(at.role));
+            publisher.established(technology, side, at.version, buffers, known.reused);
         }
         at.role
     }
@@ -278,14 +297,14 @@ impl Row {
         let Some(row) = self.get() else {
             return;
         };
-        row.progress(&smc_view::Progress {
-            written: progress.written,
-            completed: progress.completed,
-            peer_consumed: progress.peer_consumed,
-            arrived: progress.received,
-            messages: progress.messages.into(),
-            at,
-        });
+        let mut published = smc_view::Progress::default();
+        published.written = progress.written;
+        published.completed = progress.completed;
+        published.peer_consumed = progress.peer_consumed;
+        published.arrived = progress.received;
+        published.messages = progress.messages.into();
+        published.at = at;
+        row.progress(&published);
         self.state(progress.state);
     }
 
@@ -332,6 +351,8 @@ pub(crate) struct Known {
     pub(crate) link: u8,
     pub(crate) gids: (u64, u64),
     pub(crate) stack: u32,
+    /// Whether the send and the receive buffer are of an earlier connection.
+    pub(crate) reused: [bool; 2],
 }
 
 /// The address of an end that has none.
@@ -339,12 +360,10 @@ const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0
 
 /// The row of a listener.
 pub(crate) fn listener(address: SocketAddr, fd: impl std::os::fd::AsFd) -> Option<ConnectionRow> {
-    publisher()?.connection(&Connection {
-        state: state::LISTEN,
-        role: Role::Server,
-        inode: inode(fd),
-        ..Connection::new(address, NOWHERE)
-    })
+    let publisher = publisher()?;
+    let mut row = Connection::new(address, NOWHERE);
+    (row.state, row.role, row.inode) = (state::LISTEN, Role::Server, inode(fd));
+    publisher.connection(&row)
 }
 
 /// What the kernel knows of a connection.
@@ -352,11 +371,9 @@ fn basis(tcp: &TcpStream, ends: Option<(SocketAddr, SocketAddr)>, role: Role) ->
     // One that has ended may have an address of its own still.
     let alone = || (tcp.local_addr().unwrap_or(NOWHERE), NOWHERE);
     let (local, peer) = ends.unwrap_or_else(alone);
-    Connection {
-        role,
-        inode: inode(tcp),
-        ..Connection::new(local, peer)
-    }
+    let mut row = Connection::new(local, peer);
+    (row.role, row.inode) = (role, inode(tcp));
+    row
 }
 
 /// The time in nanoseconds since 1970.
@@ -414,15 +431,12 @@ pub(crate) fn plain(cause: Cause, tcp: &TcpStream) {
     let (reason, peer_reason) = reasons(&why);
     publisher.fell_back(Side::Server, smc_view::deciding_code(reason, peer_reason));
     let ends = tcp.local_addr().ok().zip(tcp.peer_addr().ok());
-    publisher.unattended(&Connection {
-        state: state::ACTIVE,
-        technology: smc_view::Technology::Tcp,
-        reason,
-        peer_reason,
-        sentence: publisher.sentence(&why.sentence()),
-        remedy: publisher.sentence(&why.remedy()),
-        ..basis(tcp, ends, Role::Server)
-    });
+    let mut row = basis(tcp, ends, Role::Server);
+    (row.state, row.technology) = (state::ACTIVE, smc_view::Technology::Tcp);
+    (row.reason, row.peer_reason) = (reason, peer_reason);
+    row.sentence = publisher.sentence(&why.sentence());
+    row.remedy = publisher.sentence(&why.remedy());
+    publisher.unattended(&row);
 }
 
 /// The codes of this side and of the peer.

@@ -169,7 +169,7 @@ fn wait<'a, T>(
     }
     socket.reset_backoff();
     if direction == Direction::Write {
-        socket.view.stalled();
+        state.publish_stall(socket);
     }
     if nonblocking {
         state.publish_progress(socket, now);

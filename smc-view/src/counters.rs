@@ -28,6 +28,10 @@ pub(crate) struct Counters {
     pub(crate) messages: AtomicU64,
     /// Times a write found no room.
     pub(crate) full: AtomicU64,
+    /// Of these, times the peer's buffer was full.
+    pub(crate) peer_full: AtomicU64,
+    /// Times a read found the receive buffer full.
+    pub(crate) receive_full: AtomicU64,
     /// When the connection had got as far as `written` to `messages` say.
     pub(crate) progress_time: AtomicU64,
 }
@@ -43,8 +47,7 @@ pub(crate) struct Totals {
     pub(crate) tcp: [AtomicU64; 2],
     /// Handshakes that failed where no fallback was left, as client and as server.
     pub(crate) handshake_errors: [AtomicU64; 2],
-    /// Messages of connections that have ended, and times their writes found no room: SMC-D,
-    /// SMC-R.
+    /// Messages of connections that have ended: SMC-D, SMC-R.
     pub(crate) messages: [AtomicU64; 2],
     pub(crate) link_moves: AtomicU64,
     pub(crate) fallbacks: [FallbackCount; FALLBACKS],
@@ -115,6 +118,8 @@ impl Counters {
             &self.arrived,
             &self.messages,
             &self.full,
+            &self.peer_full,
+            &self.receive_full,
             &self.progress_time,
         ];
         alone.into_iter().chain(sizes).chain(progress).chain(others)

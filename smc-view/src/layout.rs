@@ -11,7 +11,7 @@ use crate::sentence::Sentence;
 pub(crate) const NAME: &str = "smc-view";
 
 /// First bytes of the memory, with the version of its layout.
-pub(crate) const MAGIC: u64 = u64::from_ne_bytes(*b"smcview\x03");
+pub(crate) const MAGIC: u64 = u64::from_ne_bytes(*b"smcview\x04");
 
 /// Most connections and listeners; further ones are counted alone.
 pub(crate) const CONNECTIONS: usize = 16_384;

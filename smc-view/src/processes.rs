@@ -20,6 +20,7 @@ pub const MAX_DESCRIPTORS: usize = 1 << 16;
 
 /// A process that publishes its connections.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Found {
     /// Its process ID in the PID namespace of the reader.
     pub process: u32,

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::counters::{FallbackCount, SIZES, add_shared, class_of};
+use crate::counters::{FallbackCount, SIZES, add, add_shared, class_of};
 use crate::latch::Latch;
 use crate::layout::{
     CONNECTION_WORDS, CONNECTIONS, ConnectionSlot, GROUP_WORDS, GROUPS, LINK_WORDS, LINKS, Layout,
@@ -259,12 +259,26 @@ impl Publisher {
         more > 0
     }
 
-    /// Counts a connection that SMC carries, with buffers of these sizes.
-    pub fn established(&self, technology: Technology, side: Side, version: u8, buffers: [u32; 2]) {
+    /// Counts a connection that SMC carries, with a send and a receive buffer of these sizes in
+    /// bytes. `reused` says of both whether they are of an earlier connection, and not new.
+    pub fn established(
+        &self,
+        technology: Technology,
+        side: Side,
+        version: u8,
+        buffers: [u32; 2],
+        reused: [bool; 2],
+    ) {
         let Some(counters) = self.counters(technology) else {
             return;
         };
         let [send, receive] = buffers.map(|size| class_of(size as usize));
+        let [send_origin, receive_origin] = [
+            [key::ALLOCATED_SENT, key::REUSED_SENT],
+            [key::ALLOCATED_RECEIVED, key::REUSED_RECEIVED],
+        ];
+        let origin = |[new, old]: [usize; 2], reused| if reused { old } else { new };
+        let [send_reused, receive_reused] = reused;
         let version = usize::from(version != 1);
         let side = match side {
             Side::Client => 0,
@@ -273,8 +287,8 @@ impl Publisher {
         for at in [
             key::BUFFERS_SENT + send,
             key::BUFFERS_RECEIVED + receive,
-            key::ALLOCATED_SENT,
-            key::ALLOCATED_RECEIVED,
+            origin(send_origin, send_reused),
+            origin(receive_origin, receive_reused),
             key::CLIENT_V1 + side + version,
         ] {
             if let Some(counter) = counters.get(at) {
@@ -369,11 +383,20 @@ impl ConnectionRow {
         self.slot.counters.received(bytes);
     }
 
-    /// Counts a write that found no room. The caller excludes others that count for the
-    /// connection.
+    /// Counts a write that found no room; `peer_full` says whether the peer's buffer was full. The
+    /// caller excludes others that count for the connection.
     #[inline]
-    pub fn stalled(&self) {
-        crate::counters::add(&self.slot.counters.full, 1);
+    pub fn stalled(&self, peer_full: bool) {
+        let counters = &self.slot.counters;
+        add(&counters.full, 1);
+        add(&counters.peer_full, peer_full.into());
+    }
+
+    /// Counts a read that found the receive buffer full. The caller excludes others that count for
+    /// the connection.
+    #[inline]
+    pub fn receive_full(&self) {
+        add(&self.slot.counters.receive_full, 1);
     }
 
     /// Publishes how far the connection has got.
@@ -468,7 +491,12 @@ impl ConnectionRow {
         };
         add(key::SENT, &of.sent);
         add(key::RECEIVED, &of.received);
-        add(key::FULL_PEER, &of.full);
+        add(key::FULL_PEER, &of.peer_full);
+        add(key::FULL_RECEIVED, &of.receive_full);
+        // SMC-D has no send buffers.
+        if technology == 1 {
+            add(key::FULL_SENT, &of.full);
+        }
         for class in 0..SIZES {
             let (sent, received) = (of.sent_sizes.get(class), of.received_sizes.get(class));
             if let (Some(sent), Some(received)) = (sent, received) {

@@ -37,6 +37,7 @@ pub struct View {
 
 /// What a process published, read within a moment.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Snapshot {
     /// Its stacks.
     pub stacks: Vec<StackRecord>,
@@ -55,6 +56,7 @@ pub struct Snapshot {
 
 /// What a connection has counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct Counted {
     /// Bytes that the program sent.
     pub sent: u64,
@@ -68,6 +70,11 @@ pub struct Counted {
     pub progress: Progress,
     /// Times a write found no room.
     pub full: u64,
+    /// Of these, times the peer's buffer was full. The others found the send buffer full while the
+    /// peer's had room.
+    pub peer_full: u64,
+    /// Times a read found the receive buffer full.
+    pub receive_full: u64,
 }
 
 impl View {
@@ -273,6 +280,8 @@ impl Counted {
                 at: load(&counters.progress_time),
             },
             full: load(&counters.full),
+            peer_full: load(&counters.peer_full),
+            receive_full: load(&counters.receive_full),
         }
     }
 
@@ -289,7 +298,8 @@ impl Counted {
         let traffic = &mut statistics[connection.technology];
         traffic.add(key::SENT, self.sent);
         traffic.add(key::RECEIVED, self.received);
-        traffic.add(key::FULL_PEER, self.full);
+        traffic.add(key::FULL_PEER, self.peer_full);
+        traffic.add(key::FULL_RECEIVED, self.receive_full);
         for (class, (sent, received)) in
             self.sent_sizes.iter().zip(&self.received_sizes).enumerate()
         {
@@ -301,6 +311,7 @@ impl Counted {
         traffic.add(key::RECEIVE_USAGE, connection.receive_buffer.into());
         // SMC-D has no send buffers: bytes are written to the peer's.
         if connection.technology == Technology::SmcR {
+            traffic.add(key::FULL_SENT, self.full);
             traffic.add(key::SEND_USAGE, connection.send_buffer.into());
         }
     }

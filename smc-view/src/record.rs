@@ -138,6 +138,7 @@ impl fmt::Debug for Label {
 
 /// A connection, or a listener.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Connection {
     /// Its state, see [`state`]; other values are possible.
     pub state: u8,
@@ -344,6 +345,7 @@ pub(crate) const fn set_shut([_, _, _, _, shut, ..]: &mut [u8; 8], reading: bool
 
 /// How far a connection has got, in bytes since it began.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct Progress {
     /// Written to the peer's buffer.
     pub written: u64,
@@ -361,6 +363,7 @@ pub struct Progress {
 
 /// A link group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct GroupRecord {
     /// Its number, unique in its stack while the group lasts.
     pub number: u64,
@@ -458,6 +461,7 @@ impl GroupRecord {
 
 /// A link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct LinkRecord {
     /// Its number, unique in its stack while the link lasts.
     pub number: u64,
@@ -558,6 +562,7 @@ impl LinkRecord {
 
 /// A stack of the process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct StackRecord {
     /// Its number in the process, from 1.
     pub number: u32,

@@ -86,8 +86,12 @@ pub(crate) mod key {
     pub(crate) const SMALL_SENT_PEER: usize = 36;
     pub(crate) const SMALL_SENT: usize = 37;
     pub(crate) const FULL_PEER: usize = 38;
+    pub(crate) const FULL_SENT: usize = 39;
+    pub(crate) const REUSED_SENT: usize = 40;
     pub(crate) const ALLOCATED_SENT: usize = 41;
     pub(crate) const SMALL_RECEIVED: usize = 44;
+    pub(crate) const FULL_RECEIVED: usize = 46;
+    pub(crate) const REUSED_RECEIVED: usize = 47;
     pub(crate) const ALLOCATED_RECEIVED: usize = 48;
     pub(crate) const CLIENT_V1: usize = 50;
     pub(crate) const URGENT: usize = 55;
@@ -112,6 +116,7 @@ pub enum Side {
 
 /// A call that the statistics name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Extra {
     /// Urgent data was sent.
     Urgent,
@@ -179,6 +184,7 @@ pub const fn deciding_code(own: u32, peer: u32) -> u32 {
 
 /// TCP connections for a reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Fallback {
     /// The reason: the peer's if it gave one.
     pub code: u32,
@@ -188,8 +194,17 @@ pub struct Fallback {
     pub count: u64,
 }
 
+impl Fallback {
+    /// So many for a reason, on a side.
+    #[must_use]
+    pub const fn new(code: u32, side: Side, count: u64) -> Self {
+        Self { code, side, count }
+    }
+}
+
 /// What a process has counted since it began.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct Statistics {
     /// Counters of SMC-D.
     pub smc_d: Traffic,

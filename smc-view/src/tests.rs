@@ -83,7 +83,9 @@ fn what_is_published_is_read() {
     row.sent(8192);
     row.sent(8193);
     row.received(100_000);
-    row.stalled();
+    row.stalled(true);
+    row.stalled(false);
+    row.receive_full();
     row.progress(&Progress {
         messages: 2,
         arrived: 100_001,
@@ -101,8 +103,9 @@ fn what_is_published_is_read() {
     assert_eq!(*read, expected);
     assert_eq!(
         (counted.sent, counted.received, counted.full),
-        (16_385, 100_000, 1)
+        (16_385, 100_000, 2)
     );
+    assert_eq!((counted.peer_full, counted.receive_full), (1, 1));
     assert_eq!(counted.sent_sizes, [1, 1, 0, 0, 0, 0, 0, 0, 0]);
     let traffic = &snapshot.statistics.smc_d;
     assert_eq!(traffic.get("SMC_TX_BYTES"), 16_385);
@@ -115,9 +118,38 @@ fn what_is_published_is_read() {
     assert_eq!(traffic.get("SMC_TX_BYTES"), 16_385);
     assert_eq!(traffic.get("SMC_TX_CNT"), 2);
     assert_eq!(traffic.get("SMC_USR_RX_BUF_128K"), 1);
-    assert_eq!(traffic.get("SMC_INT_TX_BUF_FULL_PEER_CNT"), 1);
+    let full = ["TX_BUF_FULL_PEER", "TX_BUF_FULL", "RX_BUF_FULL"];
+    let full = full.map(|key| traffic.get(&format!("SMC_INT_{key}_CNT")));
+    assert_eq!(full, [1, 0, 1], "there is no send buffer");
     assert_eq!(traffic.get("SMC_RX_RMB_USAGE"), 0);
     assert_eq!(snapshot.statistics.messages, [2, 0]);
+}
+
+/// Of SMC-R, a write that finds no room finds the send buffer full, whether or not the peer's is.
+#[test]
+fn full_buffers_of_rdma_are_counted_at_both_ends() {
+    let (publisher, view) = publisher();
+    let row = publisher.connection(&Connection {
+        technology: Technology::SmcR,
+        ..over_memory(1)
+    });
+    let row = row.unwrap();
+    row.stalled(true);
+    row.stalled(false);
+    row.receive_full();
+    let full = || {
+        let keys = ["TX_BUF_FULL_PEER", "TX_BUF_FULL", "RX_BUF_FULL"];
+        keys.map(|key| {
+            view.read()
+                .statistics
+                .smc_r
+                .get(&format!("SMC_INT_{key}_CNT"))
+        })
+    };
+    assert_eq!(full(), [1, 2, 1]);
+    drop(row);
+    assert_eq!(full(), [1, 2, 1]);
+    assert_eq!(view.read().statistics.smc_d, Traffic::default());
 }
 
 #[test]
@@ -227,7 +259,8 @@ fn fallbacks_are_counted_by_reason_and_side() {
     publisher.handshake_failed(Side::Server);
     publisher.moved(3);
     publisher.extra(Technology::SmcR, Extra::Urgent);
-    publisher.established(Technology::SmcR, Side::Server, 2, [1 << 16, 1 << 18]);
+    let buffers = [1 << 16, 1 << 18];
+    publisher.established(Technology::SmcR, Side::Server, 2, buffers, [true, false]);
     let read = view.read().statistics;
     let count = |side, count| Fallback {
         code: 0x0301_0000,
@@ -245,9 +278,13 @@ fn fallbacks_are_counted_by_reason_and_side() {
         "SMC_SRV_V2_SUCC_CNT",
         "SMC_INT_TX_BUF_64K",
         "SMC_INT_RX_BUF_256K",
+        "SMC_INT_TX_BUF_REUSE_CNT",
         "SMC_INT_RX_BUF_ALLOC_CNT",
     ] {
         assert_eq!(read.smc_r.get(key), 1, "{key}");
+    }
+    for key in ["SMC_INT_TX_BUF_ALLOC_CNT", "SMC_INT_RX_BUF_REUSE_CNT"] {
+        assert_eq!(read.smc_r.get(key), 0, "{key}");
     }
 }
 

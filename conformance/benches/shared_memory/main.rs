@@ -7,7 +7,8 @@
 //! is one slow piece and not a slow round; for all alike. Run on an idle
 //! machine with two cores at least: `cargo bench -p conformance --bench shared_memory`. The number of
 //! rounds may be given as an argument (odd, 11 by default), then a word that the
-//! title of what is to be measured contains, and one that the name of the figure does.
+//! title of what is to be measured contains, and one that the name of the figure does: `view` for what
+//! it costs that a process publishes its connections.
 
 #[cfg(target_os = "linux")]
 mod bare;
@@ -17,15 +18,22 @@ mod connections;
 mod sockets;
 #[cfg(target_os = "linux")]
 mod transport;
+#[cfg(target_os = "linux")]
+mod views;
 
 #[cfg(target_os = "linux")]
 fn main() {
+    if let [_, part, name] = &std::env::args().collect::<Vec<_>>()[..]
+        && part == views::PART
+    {
+        return views::print(name);
+    }
     let rounds = arguments().find_map(|arg| arg.parse().ok()).unwrap_or(11);
     let word = |at| words().nth(at).unwrap_or_default();
     let load = || std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     println!("load {}", load().trim());
     type Measure = fn(&str, usize);
-    let all: [(&str, Measure); 6] = [
+    let all: [(&str, Measure); 7] = [
         ("stream of 64 KiB writes, GB/s", stream),
         (
             "64-octet messages one after another, millions a second",
@@ -38,6 +46,7 @@ fn main() {
             "connections made, accepted and closed, microseconds",
             connecting,
         ),
+        ("beside processes without a view", views::measure),
     ];
     for (title, measure) in all.iter().filter(|(title, _)| title.contains(&word(0))) {
         measure(title, rounds);

@@ -277,6 +277,7 @@ fn urgent(pair: &mut Pair, input: &mut Input) -> Result<(), Failure> {
         connection.set_cork(now, true);
         connection.flush(now);
         keep(connection.buffer_sizes());
+        keep(connection.reused_buffers());
         keep(connection.progress());
         keep(connection.group_and_link());
         connection.set_cork(now, false);

@@ -68,14 +68,12 @@ pub fn parse(message: &[u8], groups: &mut Vec<Group>, interfaces: &mut Vec<(usiz
 
 /// A group of SMC-R, or of SMC-D.
 fn group(value: &[u8], is_rdma: bool) -> Option<Group> {
-    let mut record = GroupRecord {
-        technology: match is_rdma {
-            true => Technology::SmcR,
-            false => Technology::SmcD,
-        },
-        version: 1,
-        ..GroupRecord::default()
+    let mut record = GroupRecord::default();
+    record.technology = match is_rdma {
+        true => Technology::SmcR,
+        false => Technology::SmcD,
     };
+    record.version = 1;
     let mut kernel = OfKernel::default();
     let (mut id, mut connections, mut buffers) = (None, 0, [0; 2]);
     for (kind, value) in attributes(value) {

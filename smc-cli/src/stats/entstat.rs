@@ -24,19 +24,28 @@ const GENERIC: [(Field, Field); 6] = [
     (("Packets Dropped", ""), ("Packets Dropped", "")),
     (
         ("S/W Transmit Queue Overflow", "INT_TX_BUF_FULL_PEER_CNT"),
-        ("No Resource Errors", "INT_RX_BUF_FULL_CNT"),
+        // Nothing is dropped where a buffer is full.
+        ("No Resource Errors", ""),
     ),
 ];
 
 /// What `-d` adds of each direction, likewise.
-const BUFFERS: [(Field, Field); 3] = [
+const BUFFERS: [(Field, Field); 5] = [
     (
         ("Buffers Allocated", "INT_TX_BUF_ALLOC_CNT"),
         ("Buffers Allocated", "INT_RX_BUF_ALLOC_CNT"),
     ),
     (
+        ("Buffers Reused", "INT_TX_BUF_REUSE_CNT"),
+        ("Buffers Reused", "INT_RX_BUF_REUSE_CNT"),
+    ),
+    (
         ("Buffer Bytes in Use", "TX_RMB_USAGE"),
         ("Buffer Bytes in Use", "RX_RMB_USAGE"),
+    ),
+    (
+        ("Buffer Full", "INT_TX_BUF_FULL_CNT"),
+        ("Buffer Full", "INT_RX_BUF_FULL_CNT"),
     ),
     (
         ("Buffer Too Small", "INT_TX_BUF_SIZE_SM_CNT"),
@@ -167,13 +176,12 @@ mod tests {
         set("SMC_RX_BYTES", 57_705_832);
         set("SMC_INT_TX_BUF_FULL_PEER_CNT", 3);
         set("SMC_INT_RX_BUF_ALLOC_CNT", 5);
+        set("SMC_INT_RX_BUF_REUSE_CNT", 9);
+        set("SMC_INT_TX_BUF_FULL_CNT", 10);
+        set("SMC_INT_RX_BUF_FULL_CNT", 11);
         set("SMC_CLNT_V2_SUCC_CNT", 8);
         (sums.tcp, sums.handshake_errors, sums.link_moves) = ([6, 7], [1, 2], 4);
-        sums.fallbacks = vec![Fallback {
-            code: 0x0303_0002,
-            side: Side::Server,
-            count: 7,
-        }];
+        sums.fallbacks = vec![Fallback::new(0x0303_0002, Side::Server, 7)];
         sums
     }
 
@@ -218,7 +226,9 @@ SMC-D STATISTICS (smc_d0) :
 SMC-R Specific Statistics:
 --------------------------
 Buffers Allocated: 0                          Buffers Allocated: 5
+Buffers Reused: 0                             Buffers Reused: 9
 Buffer Bytes in Use: 0                        Buffer Bytes in Use: 0
+Buffer Full: 10                               Buffer Full: 11
 Buffer Too Small: 0                           Buffer Too Small: 0
 Connections as Client, Version 1: 0
 Connections as Client, Version 2: 8

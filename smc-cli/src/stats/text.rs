@@ -229,21 +229,20 @@ mod tests {
     }
 
     fn statistics() -> Statistics {
-        let fallback = |code, side, count| Fallback { code, side, count };
-        Statistics {
-            smc_d: traffic(100),
-            tcp: [9, 4],
-            handshake_errors: [2, 1],
-            fallbacks: vec![
-                fallback(0x0301_0000, Side::Client, 1),
-                fallback(0x0101_0000, Side::Client, 2),
-                fallback(0x0303_0002, Side::Client, 5),
-                fallback(0x0303_0008, Side::Client, 1),
-                fallback(0x0300_0000, Side::Server, 3),
-                fallback(0x0303_0009, Side::Server, 1),
-            ],
-            ..Statistics::default()
-        }
+        let fallback = Fallback::new;
+        let mut value = Statistics::default();
+        value.smc_d = traffic(100);
+        value.tcp = [9, 4];
+        value.handshake_errors = [2, 1];
+        value.fallbacks = vec![
+            fallback(0x0301_0000, Side::Client, 1),
+            fallback(0x0101_0000, Side::Client, 2),
+            fallback(0x0303_0002, Side::Client, 5),
+            fallback(0x0303_0008, Side::Client, 1),
+            fallback(0x0300_0000, Side::Server, 3),
+            fallback(0x0303_0009, Side::Server, 1),
+        ];
+        value
     }
 
     fn shown(details: bool) -> String {

@@ -200,6 +200,8 @@ impl Taker<'_, '_> {
                 unknown += 1;
             }
         }
-        session.unread(Unread { lost: 0, unknown })
+        let mut unread = Unread::default();
+        unread.unknown = unknown;
+        session.unread(unread)
     }
 }

@@ -20,80 +20,69 @@ use crate::common::{scratch, smcx};
 
 fn connection(group: u64, link: u8) -> (Connection, Counted) {
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
-    let connection = Connection {
-        state: state::ACTIVE,
-        technology: Technology::SmcR,
-        group: Some(group),
-        link,
-        send_buffer: 1000,
-        receive_buffer: 65_536,
-        ..Connection::new(any, any)
-    };
+    let mut connection = Connection::new(any, any);
+    connection.state = state::ACTIVE;
+    connection.technology = Technology::SmcR;
+    connection.group = Some(group);
+    connection.link = link;
+    connection.send_buffer = 1000;
+    connection.receive_buffer = 65_536;
     (connection, Counted::default())
 }
 
 fn link(number: u64, link: u8, active: bool, gids: [u8; 2]) -> LinkRecord {
-    LinkRecord {
-        number,
-        group: 1 << 32 | 5,
-        link,
-        active,
-        port: 1,
-        device: Name::of("mlx5_0"),
-        interface: Name::of("eth0"),
-        pnet: Name::of("NET1"),
-        gid: [gids[0]; 16],
-        peer_gid: [gids[1]; 16],
-        ..LinkRecord::default()
-    }
+    let mut value = LinkRecord::default();
+    value.number = number;
+    value.group = 1 << 32 | 5;
+    value.link = link;
+    value.active = active;
+    value.port = 1;
+    value.device = Name::of("mlx5_0");
+    value.interface = Name::of("eth0");
+    value.pnet = Name::of("NET1");
+    value.gid = [gids[0]; 16];
+    value.peer_gid = [gids[1]; 16];
+    value
 }
 
 /// A group of SMC-R with two links and three connections beside a closed one; one of SMC-D whose
 /// number is the same but for its generation; and what has the same numbers in another stack.
 fn snapshot() -> Snapshot {
     let number = 1 << 32 | 5;
-    let group = GroupRecord {
-        number,
-        technology: Technology::SmcR,
-        role: Role::Server,
-        version: 2,
-        release: 1,
-        max_links: 2,
-        direct: true,
-        vlan: 0x64,
-        eid: Label(*b"COMPANY.EID                     "),
-        peer_host: Label(*b"host2.example\x1b                  "),
-        peer_os: 2,
-        ..GroupRecord::default()
-    };
-    let smcd = GroupRecord {
-        number: 5,
-        technology: Technology::SmcD,
-        ..GroupRecord::default()
-    };
+    let mut group = GroupRecord::default();
+    group.number = number;
+    group.technology = Technology::SmcR;
+    group.role = Role::Server;
+    group.version = 2;
+    group.release = 1;
+    group.max_links = 2;
+    group.direct = true;
+    group.vlan = 0x64;
+    group.eid = Label(*b"COMPANY.EID                     ");
+    group.peer_host = Label(*b"host2.example\x1b                  ");
+    group.peer_os = 2;
+    let mut smcd = GroupRecord::default();
+    smcd.number = 5;
+    smcd.technology = Technology::SmcD;
     let mut closed = connection(number, 1);
     closed.0.state = state::CLOSED;
     let mut of_another_stack = connection(number, 1);
     of_another_stack.0.stack = 2;
-    Snapshot {
-        groups: vec![smcd, group],
-        links: vec![
-            link(2, 2, true, [2, 4]),
-            link(1, 1, true, [1, 3]),
-            LinkRecord {
-                stack: 2,
-                ..link(1, 1, false, [1, 3])
-            },
-        ],
-        connections: vec![
-            connection(number, 1),
-            connection(number, 2),
-            connection(number, 1),
-            closed,
-            of_another_stack,
-        ],
-        ..Snapshot::default()
-    }
+    let mut value = Snapshot::default();
+    value.groups = vec![smcd, group];
+    value.links = vec![link(2, 2, true, [2, 4]), link(1, 1, true, [1, 3]), {
+        let mut value = link(1, 1, false, [1, 3]);
+        value.stack = 2;
+        value
+    }];
+    value.connections = vec![
+        connection(number, 1),
+        connection(number, 2),
+        connection(number, 1),
+        closed,
+        of_another_stack,
+    ];
+    value
 }
 
 fn groups(snapshot: &Snapshot) -> Vec<Group> {
@@ -114,21 +103,15 @@ fn rows_with_the_same_number_are_in_one_group() {
     const LINKS: usize = 1024;
     const CONNECTIONS: usize = 16_384;
     let number = 1 << 32 | 5;
-    let one = GroupRecord {
-        number,
-        technology: Technology::SmcR,
-        ..GroupRecord::default()
-    };
-    let of_memory = GroupRecord {
-        technology: Technology::SmcD,
-        ..one
-    };
-    let mut hostile = Snapshot {
-        groups: vec![one; GROUPS],
-        links: vec![link(1, 1, true, [1, 3]); LINKS],
-        connections: vec![connection(number, 1); CONNECTIONS],
-        ..Snapshot::default()
-    };
+    let mut one = GroupRecord::default();
+    one.number = number;
+    one.technology = Technology::SmcR;
+    let mut of_memory = one;
+    of_memory.technology = Technology::SmcD;
+    let mut hostile = Snapshot::default();
+    hostile.groups = vec![one; GROUPS];
+    hostile.links = vec![link(1, 1, true, [1, 3]); LINKS];
+    hostile.connections = vec![connection(number, 1); CONNECTIONS];
     // A group of the other technology may have the number, too.
     hostile.groups[0] = of_memory;
     let began = std::time::Instant::now();
@@ -190,10 +173,8 @@ fn groups_and_links_have_the_columns_of_smc_tools() {
 #[test]
 fn the_kind_of_a_group_is_that_of_its_usable_links() {
     let of = |links: &[LinkRecord]| {
-        let snapshot = Snapshot {
-            links: links.to_vec(),
-            ..snapshot()
-        };
+        let mut snapshot = snapshot();
+        snapshot.links = links.to_vec();
         groups(&snapshot)[1].kind()
     };
     let (first, second) = (link(1, 1, true, [1, 3]), link(2, 2, true, [2, 4]));

@@ -137,21 +137,15 @@ fn users_beyond_the_limit_are_added_together() {
 
 #[test]
 fn reasons_without_a_name_are_one() {
-    let fallback = |code, count| Fallback {
-        code,
-        side: Side::Server,
-        count,
-    };
-    let statistics = Statistics {
-        tcp: [0, 12],
-        // Two have found no entry among the reasons.
-        fallbacks: vec![
-            fallback(0x0301_0000, 4),
-            fallback(0xdead_beef, 5),
-            fallback(1, 1),
-        ],
-        ..Statistics::default()
-    };
+    let fallback = |code, count| Fallback::new(code, Side::Server, count);
+    let mut statistics = Statistics::default();
+    statistics.tcp = [0, 12];
+    // Two have found no entry among the reasons.
+    statistics.fallbacks = vec![
+        fallback(0x0301_0000, 4),
+        fallback(0xdead_beef, 5),
+        fallback(1, 1),
+    ];
     let counters = Counters::of(&statistics);
     let named: Vec<_> = smcx::metrics::counters::reasons()
         .zip(counters.fallbacks[1])
@@ -213,15 +207,9 @@ fn parsed(text: &str) -> Option<Result<Vec<Value>, String>> {
 
 #[test]
 fn the_text_is_open_metrics_to_its_own_parser() {
-    let mut statistics = Statistics {
-        tcp: [3, 4],
-        fallbacks: vec![Fallback {
-            code: 0x0301_0000,
-            side: Side::Client,
-            count: 3,
-        }],
-        ..Statistics::default()
-    };
+    let mut statistics = Statistics::default();
+    statistics.tcp = [3, 4];
+    statistics.fallbacks = vec![Fallback::new(0x0301_0000, Side::Client, 3)];
     statistics
         .smc_r
         .0

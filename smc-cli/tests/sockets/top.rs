@@ -24,29 +24,26 @@ use crate::common::smcx;
 /// A connection that has sent so many bytes, in calls of 100, and received half of them.
 fn connection(serial: u64, technology: Technology, sent: u64) -> (Connection, Counted) {
     let at = |port| SocketAddr::from((Ipv4Addr::new(10, 0, 0, 1), port));
-    let connection = Connection {
-        state: state::ACTIVE,
-        technology,
-        role: Role::Client,
-        serial,
-        group: (technology != Technology::Tcp).then_some(1),
-        ..Connection::new(at(7000 + serial as u16), at(80))
-    };
-    let mut counted = Counted {
-        sent,
-        received: sent / 2,
-        full: sent / 1000,
-        ..Counted::default()
-    };
+    let mut connection = Connection::new(at(7000 + serial as u16), at(80));
+    connection.state = state::ACTIVE;
+    connection.technology = technology;
+    connection.role = Role::Client;
+    connection.serial = serial;
+    connection.group = (technology != Technology::Tcp).then_some(1);
+    let mut counted = Counted::default();
+    counted.sent = sent;
+    counted.received = sent / 2;
+    counted.full = sent / 1000;
     (counted.sent_sizes[0], counted.received_sizes[0]) = (sent / 100, sent / 200);
     (connection, counted)
 }
 
 fn source(process: u32, program: &str, connections: Vec<(Connection, Counted)>) -> Source {
-    let group = |technology| GroupRecord {
-        number: 1,
-        technology,
-        ..GroupRecord::default()
+    let group = |technology| {
+        let mut value = GroupRecord::default();
+        value.number = 1;
+        value.technology = technology;
+        value
     };
     let technology = connections
         .first()
@@ -56,12 +53,13 @@ fn source(process: u32, program: &str, connections: Vec<(Connection, Counted)>) 
         technology => vec![group(technology)],
     };
     let links = match technology {
-        Technology::SmcR => vec![LinkRecord {
-            number: 1,
-            group: 1,
-            link: 1,
-            active: true,
-            ..LinkRecord::default()
+        Technology::SmcR => vec![{
+            let mut value = LinkRecord::default();
+            value.number = 1;
+            value.group = 1;
+            value.link = 1;
+            value.active = true;
+            value
         }],
         _ => Vec::new(),
     };
@@ -69,11 +67,12 @@ fn source(process: u32, program: &str, connections: Vec<(Connection, Counted)>) 
         process,
         began: (1, 1),
         program: program.to_owned(),
-        snapshot: Snapshot {
-            connections,
-            groups,
-            links,
-            ..Snapshot::default()
+        snapshot: {
+            let mut value = Snapshot::default();
+            value.connections = connections;
+            value.groups = groups;
+            value.links = links;
+            value
         },
     }
 }

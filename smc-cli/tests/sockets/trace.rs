@@ -152,10 +152,9 @@ fn every_kind_of_event_fits_the_schema() {
     let mut lost = Vec::new();
     let limits = (None, None);
     let mut session = Session::new(Form::Json, Filter::default(), limits, "", &mut lost);
-    let unread = Unread {
-        lost: u64::MAX,
-        unknown: 1,
-    };
+    let mut unread = Unread::default();
+    unread.lost = u64::MAX;
+    unread.unknown = 1;
     session.taker().finish(unread).unwrap();
     sequence.extend(&lost);
     let Some(wrong) = unfit(&sequence) else {

@@ -104,6 +104,14 @@ impl ConnMut<'_> {
         Some(self.member()?.connection.as_ref()?.buffer_sizes())
     }
 
+    /// Whether the RMB element, and the send buffer, are of buffers that were there before the
+    /// connection, for which nothing was allocated; while there are buffers.
+    #[must_use]
+    pub fn reused_buffers(&self) -> Option<(bool, bool)> {
+        let [rmb, send] = self.member()?.reused;
+        Some((rmb, send))
+    }
+
     /// How far the connection has got, and the alert token of this side; `None` before it
     /// is established.
     #[must_use]

@@ -179,6 +179,8 @@ impl Groups<'_> {
             return;
         };
         let kind = buffer.kind;
+        // A new buffer has the connection that it was made for as its waiter.
+        let reused = buffer.waiter != conn;
         // Behind the head, in a DMB.
         //= D-044
         let offset = match buffer.ism {
@@ -188,8 +190,10 @@ impl Groups<'_> {
         let generation = self.buffers.generation(index);
         self.set_buffer_deadline(index, None);
         if let Some(record) = self.data.connections.at_mut(conn) {
+            let [rmb_reused, send_reused] = &mut record.reused;
             match kind {
                 BufferKind::Rmb => {
+                    *rmb_reused = reused;
                     record.rmb = Element {
                         buffer: index,
                         generation,
@@ -198,6 +202,7 @@ impl Groups<'_> {
                     }
                 }
                 BufferKind::Send => {
+                    *send_reused = reused;
                     record.send_buffer = index;
                     record.send_generation = generation;
                 }

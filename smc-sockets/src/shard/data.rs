@@ -70,12 +70,16 @@ impl State {
     ) -> Option<io::Result<usize>> {
         let (id, via) = (socket.conn(), socket.via());
         let transports = &mut self.transports;
+        let mut available = 0;
         let read = match id {
             Some(id) => self.engine.read(
                 now,
                 id,
                 #[inline(always)]
-                |octets| transports.take(via, id, octets, into),
+                |octets| {
+                    available = octets.len();
+                    transports.take(via, id, octets, into)
+                },
             ),
             None => None,
         };
@@ -90,7 +94,7 @@ impl State {
                 bytes: octets,
                 follows,
             })) => {
-                socket.view.received(octets as usize, into.len());
+                socket.view.received(octets as usize, into.len(), available);
                 if follows {
                     self.send(shard, now);
                 }

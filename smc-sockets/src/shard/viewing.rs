@@ -10,8 +10,8 @@ use smc_view::{
     GroupRecord, GroupRow, Label, LinkRecord, LinkRow, Name, Role, Side, StackRecord, StackRow,
 };
 
-use super::State;
 use super::state::Entry;
+use super::{State, Via};
 use crate::socket::Socket;
 use crate::viewing::{self, Known};
 
@@ -31,15 +31,13 @@ impl State {
     /// A stack begins.
     pub(super) fn publish_stack(&mut self, connections: usize, dmb: u64, pairs: bool) {
         let config = self.engine.config();
-        let record = StackRecord {
-            number: 0,
-            connections: connections.try_into().unwrap_or(u32::MAX),
-            shared_buffer: dmb.try_into().unwrap_or(u32::MAX),
-            rdma_buffer: config.receive_buffer.octets(),
-            shares_memory: pairs,
-            has_rnics: self.transports.verbs.is_some(),
-            peer_id: config.peer_id.0,
-        };
+        let mut record = StackRecord::default();
+        record.connections = connections.try_into().unwrap_or(u32::MAX);
+        record.shared_buffer = dmb.try_into().unwrap_or(u32::MAX);
+        record.rdma_buffer = config.receive_buffer.octets();
+        record.shares_memory = pairs;
+        record.has_rnics = self.transports.verbs.is_some();
+        record.peer_id = config.peer_id.0;
         self.published.origin = viewing::wall_clock();
         self.published.stack = viewing::publisher().and_then(|at| at.stack(&record));
         let number = self.stack_number();
@@ -86,6 +84,7 @@ impl State {
         let at = self.engine.conn(conn)?;
         let (progress, token) = at.progress()?;
         let (group, link) = at.group_and_link()?;
+        let (receive_reused, send_reused) = at.reused_buffers()?;
         let link = link.and_then(|link| self.engine.link(link));
         let peer = self.entry(conn)?.peer;
         // Each user of peers knows another one.
@@ -98,6 +97,7 @@ impl State {
             link: link.map_or(0, |link| link.number.0),
             gids: peer.map_or((0, 0), |peer| (own(peer).gid, peer.gid.gid)),
             stack: self.stack_number(),
+            reused: [send_reused, receive_reused],
         })
     }
 
@@ -108,6 +108,20 @@ impl State {
             let at = self.published.origin.wrapping_add(now.as_nanos());
             socket.view.progress(&progress, at);
         }
+    }
+
+    /// Counts a write that finds no room: without a send buffer, the peer's buffer is full.
+    pub(crate) fn publish_stall(&mut self, socket: &Socket) {
+        let progress = match socket.via() {
+            Via::Ism => None,
+            Via::Verbs => socket
+                .conn()
+                .and_then(|conn| self.engine.conn(conn)?.progress()),
+        };
+        let peer_full = progress.is_none_or(|(at, _)| {
+            at.written.saturating_sub(at.peer_consumed) >= at.peer_buffer.into()
+        });
+        socket.view.stalled(peer_full);
     }
 
     /// A connection is carried by a link group.
@@ -126,26 +140,25 @@ impl State {
             .and_then(|at| at.group_and_link())
             .and_then(|(_, link)| link);
         let vlan = link.and_then(|link| self.engine.link(link)?.vlan);
-        let row = publisher.group(&GroupRecord {
-            number: viewing::number_of_group(group),
-            technology: viewing::technology(terms.technology),
-            role,
-            version: viewing::version(terms.version),
-            release: terms.release.number(),
-            max_links: match terms.technology {
-                Technology::SmcD => 0,
-                Technology::SmcR => terms.max_links,
-            },
-            max_connections: terms.max_connections,
-            direct: terms.direct,
-            vlan: vlan.unwrap_or(0),
-            stack: known.stack,
-            gids: known.gids,
-            eid: host.map_or_else(Label::default, |host| Label(host.eid.0)),
-            peer_host: host.map_or_else(Label::default, |host| Label(host.name.0)),
-            peer_os: host.map_or(0, |host| host.os.0),
-            ..GroupRecord::default()
-        });
+        let mut record = GroupRecord::default();
+        record.number = viewing::number_of_group(group);
+        record.technology = viewing::technology(terms.technology);
+        record.role = role;
+        record.version = viewing::version(terms.version);
+        record.release = terms.release.number();
+        record.max_links = match terms.technology {
+            Technology::SmcD => 0,
+            Technology::SmcR => terms.max_links,
+        };
+        record.max_connections = terms.max_connections;
+        record.direct = terms.direct;
+        record.vlan = vlan.unwrap_or(0);
+        record.stack = known.stack;
+        record.gids = known.gids;
+        record.eid = host.map_or_else(Label::default, |host| Label(host.eid.0));
+        record.peer_host = host.map_or_else(Label::default, |host| Label(host.name.0));
+        record.peer_os = host.map_or(0, |host| host.os.0);
+        let row = publisher.group(&record);
         self.published.groups.extend(row.map(|row| (group, row)));
     }
 
@@ -161,21 +174,20 @@ impl State {
         let verbs = self.transports.verbs.as_ref();
         let names = verbs.and_then(|verbs| verbs.names(status.path.device, status.path.port));
         let names = names.unwrap_or_default();
-        let record = LinkRecord {
-            number: viewing::number_of_link(link),
-            group: viewing::number_of_group(status.group),
-            stack: self.stack_number(),
-            link: status.number.0,
-            active: status.active,
-            asymmetric: status.asymmetric,
-            port: status.path.port,
-            device: Name::of(&names.device),
-            interface: Name::of(&names.interface),
-            pnet: Name::of(&names.pnet),
-            gid: status.path.gid.0,
-            peer_gid: status.peer.map_or([0; 16], |(gid, _)| gid.0),
-            user_ids: (status.user_ids.0.0, status.user_ids.1.0),
-        };
+        let mut record = LinkRecord::default();
+        record.number = viewing::number_of_link(link);
+        record.group = viewing::number_of_group(status.group);
+        record.stack = self.stack_number();
+        record.link = status.number.0;
+        record.active = status.active;
+        record.asymmetric = status.asymmetric;
+        record.port = status.path.port;
+        record.device = Name::of(&names.device);
+        record.interface = Name::of(&names.interface);
+        record.pnet = Name::of(&names.pnet);
+        record.gid = status.path.gid.0;
+        record.peer_gid = status.peer.map_or([0; 16], |(gid, _)| gid.0);
+        record.user_ids = (status.user_ids.0.0, status.user_ids.1.0);
         self.published.links.retain(|(of, _)| *of != link);
         let row = publisher.link(&record);
         self.published.links.extend(row.map(|row| (link, row)));

@@ -1,16 +1,17 @@
 //! What a process publishes of its connections is what they are, and counts what the test counts.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use super::alone;
+use crate::common::rnics::Hosts;
 use crate::common::settles;
 use rustix::net::{AddressFamily, SocketType};
 use smc_proto::wire::types::PeerOs;
 use smc_sockets::{Policy, Settings, SmcListener, SmcStream, Stack};
-use smc_view::{Connection, Counted, Found, Role, Side, Snapshot, Technology, state};
+use smc_view::{Connection, Counted, Found, KEYS, Role, Side, Snapshot, Technology, state};
 
 fn read() -> Snapshot {
     Found::at(std::process::id()).unwrap().view.read()
@@ -233,4 +234,139 @@ fn calls_that_exceed_a_buffer_are_counted() {
     assert_eq!(reading.join().unwrap().1, size + 1);
     let [peer, _, receive] = counts();
     assert!(peer == 1 && receive >= 1, "{:?}", counts());
+}
+
+/// Counters of buffers of both ends, by the parts of their keys in the middle.
+fn of_buffers<const N: usize>(technology: Technology, keys: [&str; N]) -> [u64; N] {
+    let statistics = read().statistics;
+    keys.map(|key| {
+        let key = format!("SMC_INT_{key}_CNT");
+        assert!(KEYS.contains(&&*key), "{key}");
+        statistics[technology].get(&key)
+    })
+}
+
+const FULL: [&str; 4] = [
+    "TX_BUF_FULL_PEER",
+    "TX_BUF_FULL",
+    "RX_BUF_FULL",
+    "RX_BUF_FULL_PEER",
+];
+const TAKEN: [&str; 4] = [
+    "TX_BUF_ALLOC",
+    "TX_BUF_REUSE",
+    "RX_BUF_ALLOC",
+    "RX_BUF_REUSE",
+];
+
+/// Sends bytes there and back in turn.
+fn round_trips(client: &mut SmcStream, server: &mut SmcStream, count: usize) {
+    let mut bytes = [7; 64];
+    for _ in 0..count {
+        client.write_all(&bytes).unwrap();
+        server.read_exact(&mut bytes).unwrap();
+        server.write_all(&bytes).unwrap();
+        client.read_exact(&mut bytes).unwrap();
+    }
+}
+
+/// Connects one client after another, then fills the buffers of the last connection.
+fn buffers_are_counted(technology: Technology, mut pair: impl FnMut() -> (SmcStream, SmcStream)) {
+    const MOST: u64 = 50;
+    let (mut client, mut server) = pair();
+    let established = |count: u64| {
+        let taken = || of_buffers(technology, TAKEN);
+        let all = || taken()[0] + taken()[1] == 2 * count && taken()[2] + taken()[3] == 2 * count;
+        assert!(settles(Duration::from_secs(10), all), "{:?}", taken());
+        taken()
+    };
+    assert_eq!(established(1), [2, 0, 2, 0]);
+    for count in 2.. {
+        round_trips(&mut client, &mut server, 1);
+        drop(client);
+        assert_eq!(server.read(&mut [0]).unwrap(), 0);
+        drop(server);
+        // Both sides take in that the other one has closed.
+        std::thread::sleep(Duration::from_millis(20));
+        (client, server) = pair();
+        let [_, sent, _, received] = established(count);
+        match technology {
+            // Over shared memory each connection is bound anew to its peer's buffer.
+            Technology::SmcD if received > 0 => {
+                assert_eq!(sent, 0);
+                break;
+            }
+            Technology::SmcR if sent > 0 && received > 0 => break,
+            _ => {}
+        }
+        assert!(count < MOST, "{:?}", of_buffers(technology, TAKEN));
+    }
+
+    round_trips(&mut client, &mut server, 100);
+    assert_eq!(of_buffers(technology, FULL), [0; 4]);
+    client.set_nonblocking(true).unwrap();
+    let peer_full = || of_buffers(technology, FULL)[0] > 0;
+    let filled = || match (&client).write(&[1; 50_000]) {
+        Ok(_) => false,
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::WouldBlock);
+            peer_full()
+        }
+    };
+    assert!(settles(Duration::from_secs(10), filled));
+    let [_, send, receive, _] = of_buffers(technology, FULL);
+    // Over shared memory bytes are written to the peer's buffer: there is no other one.
+    assert_eq!(send > 0, technology == Technology::SmcR, "{send}");
+    assert_eq!(receive, 0, "nothing was read");
+    let mut into = [0; 1000];
+    assert_eq!(server.read(&mut into).unwrap(), 1000);
+    assert_eq!(of_buffers(technology, FULL)[2], 1);
+    if technology == Technology::SmcD {
+        // There is room again, and nothing sends.
+        assert_eq!(server.read(&mut into).unwrap(), 1000);
+        assert_eq!(of_buffers(technology, FULL)[2], 1);
+    }
+    // What has ended is counted still.
+    let before = of_buffers(technology, FULL);
+    drop((client, server));
+    let is_over = || {
+        read()
+            .connections
+            .iter()
+            .all(|(at, _)| at.state == state::LISTEN)
+    };
+    assert!(settles(Duration::from_secs(10), is_over));
+    assert_eq!(of_buffers(technology, FULL), before);
+}
+
+#[test]
+fn buffers_over_shared_memory_that_are_reused_or_full_are_counted() {
+    if !alone(&buffers_over_shared_memory_that_are_reused_or_full_are_counted) {
+        return;
+    }
+    let (server, client) = (Stack::open().unwrap(), Stack::open().unwrap());
+    let listener = SmcListener::on(&server, TcpListener::bind("127.0.0.1:0").unwrap()).unwrap();
+    let address = listener.local_addr().unwrap();
+    buffers_are_counted(Technology::SmcD, || {
+        let near = SmcStream::connect_on(&client, address).unwrap();
+        let (far, _) = listener.accept().unwrap();
+        assert!(near.carrier().is_smc(), "{}", near.carrier());
+        (near, far)
+    });
+}
+
+#[test]
+fn buffers_over_rnics_that_are_reused_or_full_are_counted() {
+    if !alone(&buffers_over_rnics_that_are_reused_or_full_are_counted) {
+        return;
+    }
+    let hosts = Hosts::new();
+    let listener = hosts.listener();
+    let address = listener.local_addr().unwrap();
+    buffers_are_counted(Technology::SmcR, || {
+        let near = SmcStream::connect_on(&hosts.client, address).unwrap();
+        let (far, _) = listener.accept().unwrap();
+        assert_eq!(near.carrier().to_string(), "SMC-R v2.1");
+        (near, far)
+    });
 }

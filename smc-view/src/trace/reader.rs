@@ -12,6 +12,7 @@ use crate::processes::{Identity, candidates, is_of};
 
 /// Notes that a reader did not get.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct Unread {
     /// Written over before they were read.
     pub lost: u64,
