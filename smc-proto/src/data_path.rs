@@ -174,7 +174,7 @@ impl DataPath<'_> {
         let Some(state) = self.links.at_mut(link) else {
             return;
         };
-        state.ready.push_back(&mut self.connections, index);
+        state.queue.ready.push_back(&mut self.connections, index);
         if !state.is_flowing(self.core.changes) {
             self.schedule_link(link);
         } else if state.has_free_slot() {

@@ -64,6 +64,7 @@ mod room;
 mod rtokens;
 mod selection;
 mod teardown;
+mod transmit_queue;
 mod waiting;
 #[cfg(not(feature = "smc-d"))]
 mod without_ism;

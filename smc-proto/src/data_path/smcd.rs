@@ -66,7 +66,7 @@ impl DataPath<'_> {
             return None;
         }
         let state = self.links.at_mut(link).filter(|link| link.is_for_data())?;
-        let index = state.ready.first()?;
+        let index = state.queue.ready.first()?;
         let (generation, record) = self.connections.entry(index)?;
         if record.phase != Phase::Active {
             return None;
@@ -79,7 +79,7 @@ impl DataPath<'_> {
         let has_follow_up = connection.has_follow_up();
         let buffer = record.send_buffer_id();
         self.core.statistics.sent(sent, pieces);
-        state.ready.remove(&mut self.connections, index);
+        state.queue.ready.remove(&mut self.connections, index);
         let (keeps_place, has_work) = (state.advance_round(index), state.wants_transmit());
         self.rotate_link(link, has_work, keeps_place);
         if has_follow_up {

@@ -69,14 +69,14 @@ impl DataPath<'_> {
             index: link,
             generation,
         };
-        let index = state.ready.first()?;
+        let index = state.queue.ready.first()?;
         let (generation, record) = self.connections.entry(index)?;
         let config = &self.core.config.connection;
         let address = record.target.address;
         let connection = record.connection.as_mut()?;
         let before = self.tap.marks_before(connection);
         let Some(sent) = connection.next_transmit(self.core.now, config, address, transmit) else {
-            state.ready.remove(&mut self.connections, index);
+            state.queue.ready.remove(&mut self.connections, index);
             *deferred = Deferred::Release(index);
             return None;
         };
@@ -91,7 +91,7 @@ impl DataPath<'_> {
             record: sent.record,
         })?;
         transmit.wr_id = WrId(number);
-        state.ready.remove(&mut self.connections, index);
+        state.queue.ready.remove(&mut self.connections, index);
         let keeps_place = state.advance_round(index);
         self.trace_sent(index, before, &transmit.cdc);
         if has_follow_up {

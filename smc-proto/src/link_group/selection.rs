@@ -256,7 +256,7 @@ impl Groups<'_> {
         };
         let before = core::mem::replace(&mut record.link, link);
         if let Some(l) = self.data.links.at_mut(before) {
-            l.ready.remove(&mut self.data.connections, conn);
+            l.queue.ready.remove(&mut self.data.connections, conn);
             l.connections = l.connections.saturating_sub(1);
         }
         if let Some(l) = self.data.links.at_mut(link) {
