@@ -51,6 +51,7 @@ mod failure;
 #[cfg(feature = "smc-d")]
 mod ism;
 mod keepalive;
+mod kind;
 mod leaving;
 mod link;
 mod link_state;
@@ -75,8 +76,9 @@ pub(crate) use completions::UselessBuffer;
 pub(crate) use context::Groups;
 #[cfg(feature = "smc-d")]
 pub(crate) use ism::{
-    Answer, GroupKind, IsmBuffer, IsmFollowUp, IsmPeer, PeerDmb, ism_slot, owner_of, same_device,
+    Answer, IsmBuffer, IsmFollowUp, IsmPeer, PeerDmb, ism_slot, owner_of, same_device,
 };
+pub(crate) use kind::{GroupKind, SmcrGroup};
 pub(crate) use matching::{peer_bucket, qpn_bucket};
 
 pub use buffer::Buffer;
@@ -91,10 +93,7 @@ pub(crate) use remote_rmb::find as find_remote_rmb;
 pub(crate) use room::Acquired;
 pub(crate) use rtokens::LinkSet;
 pub(crate) use teardown::Fallback;
-pub(crate) use waiting::FormerLinks;
 
-#[cfg(not(feature = "smc-d"))]
-use ism::GroupKind;
 #[cfg(not(feature = "smc-d"))]
 use without_ism as ism;
 
@@ -105,11 +104,11 @@ use crate::connection_record::ConnectionRecord;
 use crate::connection_record::list::{MEMBERS, QUEUED};
 use crate::event::CloseReason;
 use crate::fingerprint::until;
-use crate::id::{ConnIdx, Idx, LanId, LinkIdx, RemoteRmbIdx};
+use crate::id::{ConnIdx, Idx, LinkIdx, RemoteRmbIdx};
 use crate::slots::{Linked, Links, List};
 use crate::time::{Instant, earliest};
 use crate::version::{PeerHost, Terms};
-use crate::wire::types::{DiagnosisCode, Gid, LinkNumber, Mac, PeerId};
+use crate::wire::types::{DiagnosisCode, LinkNumber};
 
 /// List kinds of link groups.
 pub(crate) mod list {
@@ -145,15 +144,12 @@ pub(crate) enum Role {
 pub struct LinkGroup {
     pub(crate) kind: GroupKind,
     pub(crate) role: Role,
-    pub(crate) peer_id: PeerId,
     pub(crate) vlan: Option<u16>,
     /// What both sides agreed on at first contact.
     pub(crate) terms: Terms,
     /// What the peer said of its host; not known in version 1.
     pub(crate) host: PeerHost,
     pub(crate) state: GroupState,
-    /// The LAN all its links are on (LINK-037).
-    pub(crate) lan: LanId,
     /// Its links by position; RTokens are kept by position, too.
     pub(crate) links: [LinkIdx; LINKS_PER_GROUP],
     /// The number the server gave last (LINK-027).
@@ -166,11 +162,6 @@ pub struct LinkGroup {
     pub(crate) add_schedule: AddLinkSchedule,
     /// Most links, as CONFIRM LINK decided (LINK-016).
     pub(crate) max_links: u8,
-    /// Server: GID and MAC that the client proposed when the group was founded.
-    pub(crate) proposed: Option<(Gid, Mac)>,
-    /// Server: another port of the client, to which no link leads: the one that it
-    /// announced last, or at the end of the link that left last.
-    pub(crate) other_port: Option<(Gid, Mac)>,
     /// First cursor value in both directions: 0 without eye catchers, else 4.
     pub(crate) ring_base: u32,
     pub(crate) members: List<ConnectionRecord, MEMBERS>,
@@ -193,8 +184,6 @@ pub struct LinkGroup {
     pub(crate) flow_deadline: Option<Instant>,
     /// Connections that wait for the first contact of another one to end.
     pub(crate) queued: List<ConnectionRecord, QUEUED>,
-    /// Links that left the group.
-    pub(crate) former: FormerLinks,
     /// The connection whose rendezvous forms this group.
     pub(crate) founder: ConnIdx,
     pub(crate) idle_deadline: Option<Instant>,
@@ -241,30 +230,25 @@ pub(crate) enum GroupNotified {
 
 impl LinkGroup {
     pub(crate) const fn new(
+        kind: GroupKind,
         role: Role,
-        peer_id: PeerId,
         vlan: Option<u16>,
-        lan: LanId,
         terms: Terms,
         formation: Formation,
     ) -> Self {
         Self {
-            kind: GroupKind::SmcR,
+            kind,
             role,
-            peer_id,
             vlan,
             terms,
             host: PeerHost::UNKNOWN,
             state: GroupState::Forming(formation),
-            lan,
             links: [Idx::NONE; LINKS_PER_GROUP],
             last_number: LinkNumber(0),
             lost_links: false,
             addition: Addition::IDLE,
             add_schedule: AddLinkSchedule::NONE,
             max_links: terms.max_links,
-            proposed: None,
-            other_port: None,
             ring_base: 4,
             members: List::EMPTY,
             connection_count: 0,
@@ -279,7 +263,6 @@ impl LinkGroup {
             flow: Flow::Idle,
             flow_deadline: None,
             queued: List::EMPTY,
-            former: FormerLinks::NONE,
             founder: Idx::NONE,
             idle_deadline: None,
             decline: None,
@@ -298,8 +281,7 @@ impl LinkGroup {
 
     pub(crate) fn fingerprint<H: Hasher>(&self, now: Instant, hasher: &mut H) {
         (self.founder, self.max_links, self.list_links).hash(hasher);
-        (self.proposed, self.other_port).hash(hasher);
-        (self.lan, self.links, self.last_number, self.incoming_rkey).hash(hasher);
+        (self.links, self.last_number, self.incoming_rkey).hash(hasher);
         self.addition.fingerprint(now, hasher);
         self.add_schedule.fingerprint(now, hasher);
         if let GroupState::Forming(Formation::Connecting { not_before }) = self.state {
@@ -307,9 +289,9 @@ impl LinkGroup {
         } else {
             self.state.hash(hasher);
         }
-        (self.role, self.peer_id, self.vlan, self.terms).hash(hasher);
+        (self.role, self.vlan, self.terms).hash(hasher);
         self.lost_links.hash(hasher);
-        self.kind.hash(hasher);
+        self.kind.fingerprint(hasher);
         (
             self.ring_base,
             self.connection_count,

@@ -1,7 +1,10 @@
 //! Groups, links and buffers: taken, shared out and given back.
 
 use super::ism::{IsmBuffer, SPARE_DMB};
-use super::{Acquired, Agreement, Buffer, Formation, Link, LinkGroup, Memory, QpGoal, Role};
+use super::{
+    Acquired, Agreement, Buffer, Formation, GroupKind, Link, LinkGroup, Memory, QpGoal, Role,
+    SmcrGroup,
+};
 use crate::command::BufferKind;
 use crate::connection_record::Element;
 use crate::id::{BufferIdx, ConnIdx, GroupIdx, Idx, LinkIdx};
@@ -23,7 +26,8 @@ impl Groups<'_> {
         terms: Terms,
         formation: Formation,
     ) -> Option<GroupIdx> {
-        let new = LinkGroup::new(role, peer_id, vlan, path.lan, terms, formation);
+        let kind = GroupKind::SmcR(SmcrGroup::new(peer_id, path.lan));
+        let new = LinkGroup::new(kind, role, vlan, terms, formation);
         let (group, _) = self.groups.insert(new)?;
         self.trace_group(group, || created(role, terms));
         self.data.core.ports.learn(path);

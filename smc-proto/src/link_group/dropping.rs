@@ -1,7 +1,7 @@
 //! The last of a link: it leaves its group, and its slot becomes free.
 
 use super::link_state::LinkNotified;
-use super::{Flow, QpGoal};
+use super::{Flow, LinkGroup, QpGoal};
 use crate::id::{GroupIdx, Idx, LinkIdx, RemoteRmbIdx};
 use crate::link_group::Groups;
 use crate::trace::TraceEvent;
@@ -59,8 +59,8 @@ impl Groups<'_> {
         let port = l.peer.map(|peer| (peer.gid, peer.mac));
         self.data.unlist_link(link);
         self.set_link_deadline(link, None);
-        if let Some(g) = self.groups.at_mut(group) {
-            g.other_port = port.or(g.other_port);
+        if let Some(smcr) = self.groups.at_mut(group).and_then(LinkGroup::smcr_mut) {
+            smcr.other_port = port.or(smcr.other_port);
         }
         let member = self
             .groups

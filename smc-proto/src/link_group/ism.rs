@@ -27,15 +27,6 @@ use crate::config::MAX_DEVICES;
 use crate::id::DeviceId;
 use crate::wire::types::IsmGid;
 
-/// Which kind of group it is.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum GroupKind {
-    /// Links between RNICs.
-    SmcR,
-    /// A path through an ISM device.
-    SmcD(IsmPeer),
-}
-
 /// The path through an ISM device to a peer: the key of a group of SMC-D.
 //= D-034
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

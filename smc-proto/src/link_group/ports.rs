@@ -2,8 +2,7 @@
 
 use crate::event::CloseReason;
 use crate::id::{DeviceId, GroupIdx, Idx};
-use crate::link_group::Fallback;
-use crate::link_group::Groups;
+use crate::link_group::{Fallback, Groups, LinkGroup};
 use crate::path::LocalPath;
 use crate::trace::TraceEvent;
 use crate::wire::types::{DeleteLinkReason, DiagnosisCode};
@@ -43,7 +42,9 @@ impl Groups<'_> {
             let concerned = self
                 .groups
                 .at(group)
-                .is_some_and(|g| g.is_active() && g.lan == path.lan);
+                .filter(|g| g.is_active())
+                .and_then(LinkGroup::smcr)
+                .is_some_and(|smcr| smcr.lan == path.lan);
             if concerned {
                 self.step();
                 if let Some(g) = self.groups.at_mut(group) {

@@ -115,11 +115,12 @@ impl Groups<'_> {
         peer: Option<(Gid, Mac)>,
     ) -> Option<LocalPath> {
         let g = self.groups.at(group)?;
+        let smcr = g.smcr()?;
         self.data
             .core
             .ports
             //= LINK-006
-            .on(g.lan, g.terms.version)
+            .on(smcr.lan, g.terms.version)
             .filter(|path| !self.is_parallel(group, path, peer))
             .filter_map(|path| {
                 let users = |asymmetric| {

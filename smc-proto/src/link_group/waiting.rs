@@ -4,6 +4,7 @@
 //! The progress of a rendezvous is in its [`Contact`](crate::connection_record::Contact); what
 //! it decides is not the business of link groups.
 
+use super::LinkGroup;
 use crate::command::QpAddress;
 use crate::connection_record::{ContactStep, Phase};
 use crate::id::{BufferIdx, ConnIdx, GroupIdx, Idx, LinkIdx, RemoteRmbIdx};
@@ -102,8 +103,8 @@ impl Groups<'_> {
         else {
             return false;
         };
-        if let Some(g) = self.groups.at_mut(group) {
-            g.former.push(FormerLink { peer, position });
+        if let Some(smcr) = self.groups.at_mut(group).and_then(LinkGroup::smcr_mut) {
+            smcr.former.push(FormerLink { peer, position });
         }
         let awaits_confirm = |groups: &mut Self, conn| {
             let record = groups.conn(conn);
@@ -114,7 +115,8 @@ impl Groups<'_> {
 
     /// Whether a Confirm on its way may name a link that was at this position.
     pub(super) fn is_remembered(&mut self, group: GroupIdx, position: u8) -> bool {
-        let Some(former) = self.groups.at(group).map(|g| g.former) else {
+        let smcr = self.groups.at(group).and_then(LinkGroup::smcr);
+        let Some(former) = smcr.map(|smcr| smcr.former) else {
             return false;
         };
         let remembers = |groups: &mut Self, conn| {

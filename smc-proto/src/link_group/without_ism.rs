@@ -6,23 +6,13 @@
 use core::hash::Hasher;
 
 use super::buffer::{Control, Registrable};
-use super::{Buffer, Groups, LinkGroup, QpState};
+use super::{Buffer, Groups, QpState};
 use crate::command::BufferKind;
 use crate::id::{BufferIdx, ConnIdx, DeviceId, GroupIdx};
 use crate::time::Duration;
 
 /// How long a DMB is spare: there is none.
 pub(super) const SPARE_DMB: Duration = Duration::ZERO;
-
-/// Which kind of group it is.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[allow(dead_code, reason = "groups of SMC-D need the feature")]
-pub(crate) enum GroupKind {
-    /// Links between RNICs.
-    SmcR,
-    /// A path through an ISM device.
-    SmcD(IsmPeer),
-}
 
 /// The path through an ISM device to a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -76,13 +66,6 @@ impl Buffer {
         _: impl FnOnce() -> Registrable,
     ) -> Option<Control> {
         match ism {}
-    }
-}
-
-impl LinkGroup {
-    /// The path through an ISM device.
-    pub(crate) const fn ism_peer(&self) -> Option<IsmPeer> {
-        None
     }
 }
 

@@ -328,7 +328,7 @@ impl Engine<'_> {
             let fits = |g: &LinkGroup| {
                 g.role == Role::Client
                     && !g.is_ending()
-                    && g.peer_id == accept.peer_id
+                    && g.is_with(accept.peer_id)
                     && g.vlan == vlan
                     && g.terms.version == version
             };
@@ -344,7 +344,7 @@ impl Engine<'_> {
     /// the one it names.
     fn lost_links_to(&mut self, accept: &PeerEnd) -> bool {
         let hit = self.groups.groups.view().iter().find(|(_, g)| {
-            g.role == Role::Client && g.lost_links && g.is_active() && g.peer_id == accept.peer_id
+            g.role == Role::Client && g.lost_links && g.is_active() && g.is_with(accept.peer_id)
         });
         hit.is_some()
     }

@@ -140,7 +140,7 @@ impl Engine<'_> {
         while let Some(index) = next {
             self.groups.data.core.steps = self.groups.data.core.steps.wrapping_add(1);
             if let Some(g) = self.group(index)
-                && g.peer_id == peer_id
+                && g.is_with(peer_id)
                 && g.vlan == vlan
                 && g.terms.version == version
                 && self.groups.is_group_of(index, &h.paths, port)
@@ -213,7 +213,9 @@ impl Engine<'_> {
         let link = self.group(group).map_or(Idx::NONE, |g| g.first_link());
         if let Some(g) = self.groups.groups.at_mut(group) {
             g.founder = conn;
-            g.proposed = proposed;
+            if let Some(smcr) = g.smcr_mut() {
+                smcr.proposed = proposed;
+            }
         }
         if let Some(record) = self.groups.data.connections.at_mut(conn) {
             record.first_contact = true;

@@ -1,6 +1,6 @@
 //! Events of ISM devices, and the end of groups of SMC-D.
 
-use super::super::{Fallback, GroupKind, LinkGroup};
+use super::super::{Fallback, LinkGroup};
 use super::{IsmPeer, Lower, same_device};
 use crate::command::{ISM_VLAN_V2, IsmCommand};
 use crate::config::MAX_DEVICES;
@@ -103,10 +103,7 @@ impl Groups<'_> {
 
     /// The peer of a group of SMC-D.
     pub(crate) fn ism_peer_of(&self, group: GroupIdx) -> Option<IsmPeer> {
-        match self.groups.at(group)?.kind {
-            GroupKind::SmcD(ism_peer) => Some(ism_peer),
-            GroupKind::SmcR => None,
-        }
+        self.groups.at(group)?.ism_peer()
     }
 
     /// An ISM device is gone: whatever went through it ends.

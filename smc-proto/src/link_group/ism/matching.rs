@@ -11,7 +11,7 @@ use crate::link_group::Groups;
 use crate::path::{LocalPath, RoceVersion, Route};
 use crate::trace::TraceEvent;
 use crate::version::Terms;
-use crate::wire::types::{Gid, LinkUserId, Mac, Mtu, PeerId, Psn};
+use crate::wire::types::{Gid, LinkUserId, Mac, Mtu, Psn};
 
 impl Groups<'_> {
     /// The group of a path, one that carries connections rather than one that is being
@@ -25,7 +25,7 @@ impl Groups<'_> {
         while let Some(index) = next {
             self.step();
             if let Some(g) = self.groups.at(index)
-                && g.kind == GroupKind::SmcD(ism_peer)
+                && g.ism_peer() == Some(ism_peer)
             {
                 if g.is_active() {
                     return Some(index);
@@ -57,15 +57,8 @@ impl Groups<'_> {
             roce: RoceVersion::V1,
             route: Route::Direct,
         };
-        let mut group = LinkGroup::new(
-            role,
-            PeerId::default(),
-            ism_peer.vlan,
-            path.lan,
-            terms,
-            Formation::Preparing,
-        );
-        group.kind = GroupKind::SmcD(ism_peer);
+        let kind = GroupKind::SmcD(ism_peer);
+        let mut group = LinkGroup::new(kind, role, ism_peer.vlan, terms, Formation::Preparing);
         group.ring_base = 0;
         let (group, _) = self.groups.insert(group)?;
         self.trace_group(group, || created(role, terms));
@@ -114,12 +107,3 @@ impl IsmPeer {
     }
 }
 
-impl LinkGroup {
-    /// What a buffer of this group has besides memory.
-    pub(crate) const fn ism_peer(&self) -> Option<IsmPeer> {
-        match self.kind {
-            GroupKind::SmcD(ism_peer) => Some(ism_peer),
-            GroupKind::SmcR => None,
-        }
-    }
-}

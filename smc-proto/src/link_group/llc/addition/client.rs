@@ -71,7 +71,9 @@ impl Groups<'_> {
         let Some(g) = self.groups.at_mut(group) else {
             return;
         };
-        g.other_port = Some(port);
+        if let Some(smcr) = g.smcr_mut() {
+            smcr.other_port = Some(port);
+        }
         if g.addition.stage == AddingStage::AwaitingConfirmLinkReply {
             g.add_schedule.hinted = true;
             return;
