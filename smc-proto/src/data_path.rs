@@ -10,9 +10,9 @@
 //! ([`transmit`]) and report what was received ([`receive`]) and sent ([`completion`]).
 //! [`fast`] is the fast path for SMC-R connections on which nothing but bytes is pending.
 //!
-//! Two tables are enough for that: connections and links. Everything else, such as LLC messages
-//! and the end of a connection, needs [`Groups`] or the whole [`Engine`]; the data path returns
-//! it to its caller as [`Deferred`].
+//! Three tables are enough for that: connections, links for SMC-R, and groups for SMC-D. Everything
+//! else, such as LLC messages and the end of a connection, needs [`Groups`] or the whole [`Engine`];
+//! the data path returns it to its caller as [`Deferred`].
 
 mod application;
 mod completion;
@@ -34,7 +34,7 @@ use crate::event::Event;
 use crate::id::{ConnId, ConnIdx, HandshakeIdx, LinkId, LinkIdx};
 #[cfg(doc)]
 use crate::link_group::Groups;
-use crate::link_group::{Link, link_list};
+use crate::link_group::{Link, LinkGroup, link_list};
 use crate::rand::TokenKey;
 use crate::slots::{Linked, Pool};
 use crate::storage::Tables;
@@ -51,6 +51,7 @@ pub(crate) struct DataPath<'a> {
     pub(crate) core: &'a mut Core,
     pub(crate) connections: Pool<'a, ConnectionRecord>,
     pub(crate) links: Pool<'a, Link>,
+    pub(crate) groups: Pool<'a, LinkGroup>,
     /// Where trace events go.
     pub(crate) tap: Tap<'a>,
 }
@@ -60,6 +61,7 @@ pub(crate) type Parts<'a> = (
     &'a mut Core,
     Pool<'a, ConnectionRecord>,
     Pool<'a, Link>,
+    Pool<'a, LinkGroup>,
     Tap<'a>,
 );
 
@@ -73,7 +75,7 @@ pub struct ReadOutcome {
     pub follows: bool,
 }
 
-/// Follow-up work of the data path that needs more than its two tables, for [`Groups`] or
+/// Follow-up work of the data path that needs more than its tables, for [`Groups`] or
 /// [`Engine`]. Each variant has one number at most, so that it is returned in registers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
@@ -102,6 +104,7 @@ impl<'a> DataPath<'a> {
             core,
             connections: tables.connections,
             links: tables.links,
+            groups: tables.groups,
             tap,
         }
     }
@@ -112,7 +115,8 @@ impl DataPath<'_> {
     #[inline(always)]
     pub(crate) fn parts(&mut self) -> Parts<'_> {
         let (connections, links) = (self.connections.reborrow(), self.links.reborrow());
-        (self.core, connections, links, self.tap.reborrow())
+        let groups = self.groups.reborrow();
+        (self.core, connections, links, groups, self.tap.reborrow())
     }
 
     // ---- handles ----------------------------------------------------------
@@ -242,8 +246,8 @@ impl DataPath<'_> {
     /// application of bytes and room. Returns what is left for [`Groups`] or [`Engine`].
     #[inline(always)]
     pub(crate) fn follow_up(&mut self, index: ConnIdx) -> Deferred {
-        let (core, connections, links, tap) = self.parts();
-        follow_up(core, connections, links, tap, index)
+        let (core, connections, links, groups, tap) = self.parts();
+        follow_up(core, connections, links, groups, tap, index)
     }
 
     /// Notifies the application of these events, unless the connection has ended.
@@ -287,6 +291,7 @@ fn follow_up<'a>(
     core: &'a mut Core,
     connections: Pool<'a, ConnectionRecord>,
     links: Pool<'a, Link>,
+    groups: Pool<'a, LinkGroup>,
     tap: Tap<'a>,
     index: ConnIdx,
 ) -> Deferred {
@@ -294,6 +299,7 @@ fn follow_up<'a>(
         core,
         connections,
         links,
+        groups,
         tap,
     };
     let Some(record) = path.connections.at_mut(index) else {

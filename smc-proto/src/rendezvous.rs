@@ -343,7 +343,7 @@ impl Engine<'_> {
         };
         record.contact.step = state.step();
         if state == State::AwaitingConfirm {
-            let group = self.groups.groups.at(record.group);
+            let group = self.groups.data.groups.at(record.group);
             let smcr = group.and_then(LinkGroup::smcr);
             record.contact.links_left = smcr.map_or(0, |smcr| smcr.former.count());
         }

@@ -104,7 +104,7 @@ impl DataPath<'_> {
         signal: impl FnOnce(&mut T, &Signal),
         deferred: &mut Deferred,
     ) -> Result<u32, ApiMisuse> {
-        let (core, connections, links, _) = self.parts();
+        let (core, connections, links, _, _) = self.parts();
         let Some((generation, record)) = connections.into_entry(index) else {
             return Err(ApiMisuse::SendClosed);
         };

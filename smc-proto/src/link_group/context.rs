@@ -1,6 +1,6 @@
 //! The context of link groups, and the lists of what their buffers have to do.
 
-use super::{Buffer, Control, Link, LinkGroup, RemoteRmb};
+use super::{Buffer, Control, Link, RemoteRmb};
 use crate::connection_record::ConnectionRecord;
 use crate::data_path::DataPath;
 use crate::id::{BufferId, BufferIdx, ConnIdx, DeviceId, GroupId, GroupIdx, LinkIdx};
@@ -11,7 +11,6 @@ use crate::trace::{self, TimerKind};
 /// Link groups with what belongs to them, and below it the data path, borrowed for one call.
 pub(crate) struct Groups<'a> {
     pub(crate) data: DataPath<'a>,
-    pub(crate) groups: Pool<'a, LinkGroup>,
     pub(crate) buffers: Pool<'a, Buffer>,
     pub(crate) remote_rmbs: Pool<'a, RemoteRmb>,
 }
@@ -42,7 +41,7 @@ impl Groups<'_> {
     pub(crate) fn group_id(&self, index: GroupIdx) -> GroupId {
         GroupId {
             index,
-            generation: self.groups.generation(index),
+            generation: self.data.groups.generation(index),
         }
     }
 
@@ -66,10 +65,10 @@ impl Groups<'_> {
     /// Sets or clears the deadline of a link group.
     #[inline(always)]
     pub(crate) fn set_group_deadline(&mut self, group: GroupIdx, deadline: Option<Instant>) {
-        if self.data.tap.is_on() && self.groups.deadline(group) != deadline {
+        if self.data.tap.is_on() && self.data.groups.deadline(group) != deadline {
             self.trace_group(group, || trace::deadline(TimerKind::Group, deadline));
         }
-        self.groups.set_deadline(group, deadline);
+        self.data.groups.set_deadline(group, deadline);
     }
 
     /// Sets or clears the deadline of a buffer.

@@ -59,10 +59,11 @@ impl Groups<'_> {
         let port = l.peer.map(|peer| (peer.gid, peer.mac));
         self.data.unlist_link(link);
         self.set_link_deadline(link, None);
-        if let Some(smcr) = self.groups.at_mut(group).and_then(LinkGroup::smcr_mut) {
+        if let Some(smcr) = self.data.groups.at_mut(group).and_then(LinkGroup::smcr_mut) {
             smcr.other_port = port.or(smcr.other_port);
         }
         let member = self
+            .data
             .groups
             .at_mut(group)
             .and_then(|g| g.links.get_mut(usize::from(position)))
@@ -84,7 +85,7 @@ impl Groups<'_> {
     /// one may take its position before the answer comes.
     //= LLC-066
     fn leave_exchange(&mut self, group: GroupIdx, position: u8) {
-        if let Some(g) = self.groups.at_mut(group)
+        if let Some(g) = self.data.groups.at_mut(group)
             && let Flow::ConfirmRkey { links, left, .. } = &mut g.flow
         {
             links.remove(position);
@@ -96,7 +97,7 @@ impl Groups<'_> {
     /// only of those that no link reaches any more. What is kept is forgotten when
     /// another link takes the position.
     pub(super) fn forget_rtokens(&mut self, group: GroupIdx, position: u8, keep: bool) {
-        let Some(list) = self.groups.at(group).map(|g| g.remote_rmbs) else {
+        let Some(list) = self.data.groups.at(group).map(|g| g.remote_rmbs) else {
             return;
         };
         let mut next = list.first();

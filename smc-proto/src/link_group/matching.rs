@@ -48,7 +48,7 @@ impl Groups<'_> {
     /// this side as server are looked up by peer.
     pub(crate) fn offer_group(&mut self, group: GroupIdx) {
         let own = self.data.core.config.connections_per_group;
-        let Some(g) = self.groups.at(group) else {
+        let Some(g) = self.data.groups.at(group) else {
             return;
         };
         //= V2-212
@@ -56,20 +56,20 @@ impl Groups<'_> {
         let (bucket, has_room) = (g.kind.bucket(), g.has_room(limit));
         if let Some(list) = self.data.core.joinable.get_mut(bucket) {
             if has_room {
-                list.push_back(&mut self.groups, group);
+                list.push_back(&mut self.data.groups, group);
             } else {
-                list.remove(&mut self.groups, group);
+                list.remove(&mut self.data.groups, group);
             }
         }
     }
 
     /// Takes a group that ends off the list.
     pub(crate) fn withdraw_group(&mut self, group: GroupIdx) {
-        let Some(g) = self.groups.at(group) else {
+        let Some(g) = self.data.groups.at(group) else {
             return;
         };
         if let Some(list) = self.data.core.joinable.get_mut(g.kind.bucket()) {
-            list.remove(&mut self.groups, group);
+            list.remove(&mut self.data.groups, group);
         }
     }
 
@@ -86,7 +86,7 @@ impl Groups<'_> {
         paths: &[LocalPath],
         port: (Gid, Mac),
     ) -> bool {
-        let Some(g) = self.groups.at(group) else {
+        let Some(g) = self.data.groups.at(group) else {
             return false;
         };
         let Some(smcr) = g.smcr() else {

@@ -135,7 +135,7 @@ impl Engine<'_> {
             self.decline(handshake, DiagnosisCode::MEMORY, false);
             return;
         };
-        if let Some(g) = self.groups.groups.at_mut(group) {
+        if let Some(g) = self.groups.data.groups.at_mut(group) {
             g.founder = conn;
         }
         if let Some(record) = self.groups.data.connections.at_mut(conn) {
@@ -344,7 +344,7 @@ impl Engine<'_> {
         if let (Some(group), Some(v2)) = (founded, &confirm.v2) {
             match version::confirmed(terms, &v2.extension) {
                 Ok(terms) => {
-                    if let Some(g) = self.groups.groups.at_mut(group) {
+                    if let Some(g) = self.groups.data.groups.at_mut(group) {
                         g.terms = terms;
                         g.host = PeerHost::of(v2.eid, &v2.extension);
                     }

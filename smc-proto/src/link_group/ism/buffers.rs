@@ -265,7 +265,7 @@ impl Groups<'_> {
             return false;
         };
         let (group, size) = (b.group, b.size);
-        let Some(g) = self.groups.at(group) else {
+        let Some(g) = self.data.groups.at(group) else {
             return false;
         };
         let Some(list) = g

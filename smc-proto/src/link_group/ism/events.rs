@@ -54,7 +54,7 @@ impl Groups<'_> {
 
     /// Ends groups of SMC-D without notifying the peer.
     pub(super) fn end_ism_groups(&mut self, concerned: impl Fn(&IsmPeer) -> bool) {
-        for group in self.groups.indices() {
+        for group in self.data.groups.indices() {
             let ism_peer = self.ism_peer_of(group);
             if ism_peer.is_some_and(|ism_peer| concerned(&ism_peer)) {
                 self.step();
@@ -68,16 +68,16 @@ impl Groups<'_> {
     //= D-051
     //= D-055
     pub(crate) fn end_ism_groups_gracefully(&mut self, group: GroupIdx, ism_peer: IsmPeer) {
-        let active = self.groups.at(group).is_some_and(LinkGroup::is_active);
-        let alone = !self.groups.indices().any(|other| {
+        let active = self.data.groups.at(group).is_some_and(LinkGroup::is_active);
+        let alone = !self.data.groups.indices().any(|other| {
             self.step();
             other != group
                 && self.ism_peer_of(other).is_some_and(|o| {
                     o.device == ism_peer.device && same_device(o.peer, ism_peer.peer)
                 })
-                && self.groups.at(other).is_some_and(|g| !g.is_ending())
+                && self.data.groups.at(other).is_some_and(|g| !g.is_ending())
         });
-        let link = self.groups.at(group).map(LinkGroup::first_link);
+        let link = self.data.groups.at(group).map(LinkGroup::first_link);
         if let Some(l) = link.and_then(|link| self.data.links.at_mut(link)) {
             l.lower = Lower::Ism {
                 farewell: active && alone,
@@ -103,7 +103,7 @@ impl Groups<'_> {
 
     /// The peer of a group of SMC-D.
     pub(crate) fn ism_peer_of(&self, group: GroupIdx) -> Option<IsmPeer> {
-        self.groups.at(group)?.ism_peer()
+        self.data.groups.at(group)?.ism_peer()
     }
 
     /// An ISM device is gone: whatever went through it ends.

@@ -24,7 +24,7 @@ impl Groups<'_> {
         let mut next = list.first();
         while let Some(index) = next {
             self.step();
-            if let Some(g) = self.groups.at(index)
+            if let Some(g) = self.data.groups.at(index)
                 && g.ism_peer() == Some(ism_peer)
             {
                 if g.is_active() {
@@ -32,7 +32,7 @@ impl Groups<'_> {
                 }
                 forming = forming.or(Some(index));
             }
-            next = list.next(&mut self.groups, index);
+            next = list.next(&mut self.data.groups, index);
         }
         forming
     }
@@ -60,7 +60,7 @@ impl Groups<'_> {
         let kind = GroupKind::SmcD(ism_peer);
         let mut group = LinkGroup::new(kind, role, ism_peer.vlan, terms, Formation::Preparing);
         group.ring_base = 0;
-        let (group, _) = self.groups.insert(group)?;
+        let (group, _) = self.data.groups.insert(group)?;
         self.trace_group(group, || created(role, terms));
         let mut link = Link::new(
             group,
@@ -75,10 +75,10 @@ impl Groups<'_> {
         (link.state, link.goal) = (QpState::Rts, QpGoal::Rts);
         let Some((link, _)) = self.data.links.insert(link) else {
             self.trace_group(group, || TraceEvent::GroupFreed);
-            self.groups.remove(group);
+            self.data.groups.remove(group);
             return None;
         };
-        if let Some(g) = self.groups.at_mut(group) {
+        if let Some(g) = self.data.groups.at_mut(group) {
             let [first, ..] = &mut g.links;
             *first = link;
             g.decline = Some(crate::wire::types::DiagnosisCode::LINK_READY);
@@ -91,6 +91,7 @@ impl Groups<'_> {
     //= D-035
     pub(crate) fn ism_group_formed(&mut self, group: GroupIdx) {
         let forming = self
+            .data
             .groups
             .at(group)
             .is_some_and(|g| matches!(g.state, GroupState::Forming(_)));
@@ -106,4 +107,3 @@ impl IsmPeer {
         bucket_of(self.peer.gid ^ self.peer.gid_ext)
     }
 }
-

@@ -17,7 +17,7 @@ impl Groups<'_> {
         link: LinkIdx,
         request: &AddLink<'_>,
     ) {
-        let Some(g) = self.groups.at(group) else {
+        let Some(g) = self.data.groups.at(group) else {
             return;
         };
         if g.role == Role::Server {
@@ -68,7 +68,7 @@ impl Groups<'_> {
     //= LLCSER-016
     //= LLCSER-021
     pub(super) fn on_add_link_hint(&mut self, group: GroupIdx, port: (Gid, Mac)) {
-        let Some(g) = self.groups.at_mut(group) else {
+        let Some(g) = self.data.groups.at_mut(group) else {
             return;
         };
         if let Some(smcr) = g.smcr_mut() {
@@ -80,7 +80,7 @@ impl Groups<'_> {
         }
         let welcome = g.is_active() && g.addition.is_idle();
         if welcome && self.has_room_for_link(group) {
-            if let Some(g) = self.groups.at_mut(group) {
+            if let Some(g) = self.data.groups.at_mut(group) {
                 g.add_schedule.failures = 0;
             }
             self.try_for_link(group);
