@@ -187,7 +187,10 @@ impl Link {
 
     pub(crate) fn fingerprint<H: Hasher>(&self, now: Instant, hasher: &mut H) {
         (self.peer, self.mtu, self.qpn, self.links).hash(hasher);
-        now.since(self.last_received).hash(hasher);
+        // SMC-D has no keepalive.
+        if self.lower == Lower::QueuePair {
+            now.since(self.last_received).hash(hasher);
+        }
         self.new_until.since(now).hash(hasher);
         (
             self.group,
