@@ -166,16 +166,19 @@ impl DataPath<'_> {
         if Linked::<{ link_list::READY }>::links(link).is_linked() || !link.wants_device() {
             return;
         }
-        let device = usize::from(link.path.device.0);
-        if let Some(device) = self.core.devices.get_mut(device) {
+        let device = link.path.device;
+        if let Some(device) = self.core.devices.rnic_mut(device) {
             device.links.push_back(&mut self.links, index);
         }
     }
 
-    /// Puts a connection on the list of a link, and the link on its device's.
+    /// Puts a connection on the list of its link, and the link on its device's. A connection of
+    /// SMC-D has no link: its group takes the place of one.
     #[inline(always)]
-    fn queue_on_link(&mut self, link: LinkIdx, index: ConnIdx) {
+    fn queue_to_transmit(&mut self, link: LinkIdx, index: ConnIdx) {
         let Some(state) = self.links.at_mut(link) else {
+            #[cfg(feature = "smc-d")]
+            self.queue_in_group(index);
             return;
         };
         state.queue.ready.push_back(&mut self.connections, index);
@@ -183,8 +186,8 @@ impl DataPath<'_> {
             self.schedule_link(link);
         } else if state.has_free_slot() {
             debug_assert!(state.wants_device());
-            let device = usize::from(state.path.device.0);
-            if let Some(device) = self.core.devices.get_mut(device)
+            let device = state.path.device;
+            if let Some(device) = self.core.devices.rnic_mut(device)
                 && let Some(before) = device.links.append(state, link)
             {
                 before.set_next(&mut self.links, link);
@@ -197,7 +200,7 @@ impl DataPath<'_> {
         let Some(device) = self.links.at(index).map(|l| l.path.device) else {
             return;
         };
-        if let Some(list) = self.core.devices.get_mut(usize::from(device.0)) {
+        if let Some(list) = self.core.devices.rnic_mut(device) {
             list.links.remove(&mut self.links, index);
         }
     }
@@ -317,7 +320,7 @@ fn follow_up<'a>(
         path.set_conn_deadline(index, deadline);
     }
     if wants_work {
-        path.queue_on_link(link, index);
+        path.queue_to_transmit(link, index);
     }
     if readable {
         path.notify(index, Pending::READABLE);

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  LinkGroup ── links ──── Link ── queue pair, LLC out, SENDs in flight
+//!     │                            (SMC-D: none, the group transmits to an ISM device itself)
 //!     │
 //!     ├── members ──────── connections, each on one link
 //!     ├── spare buffers ── Buffer ── RMB elements and send buffers to give out
@@ -76,7 +77,7 @@ pub(crate) use completions::UselessBuffer;
 pub(crate) use context::Groups;
 #[cfg(feature = "smc-d")]
 pub(crate) use ism::{
-    Answer, IsmBuffer, IsmFollowUp, IsmPeer, PeerDmb, ism_slot, owner_of, same_device,
+    Answer, IsmBuffer, IsmFollowUp, IsmPeer, IsmTransmit, PeerDmb, owner_of, same_device,
 };
 pub(crate) use kind::{GroupKind, SmcrGroup};
 pub(crate) use matching::{peer_bucket, qpn_bucket};
@@ -93,6 +94,7 @@ pub(crate) use remote_rmb::find as find_remote_rmb;
 pub(crate) use room::Acquired;
 pub(crate) use rtokens::LinkSet;
 pub(crate) use teardown::Fallback;
+pub(crate) use transmit_queue::TransmitQueue;
 
 #[cfg(not(feature = "smc-d"))]
 use without_ism as ism;
@@ -116,6 +118,9 @@ pub(crate) mod list {
     pub(crate) const JOINABLE: usize = 0;
     /// Has an event to report.
     pub(crate) const EVENTS: usize = 1;
+    /// Has a command for its ISM device.
+    #[cfg(feature = "smc-d")]
+    pub(crate) const READY: usize = 2;
 }
 
 /// List kinds of buffers.
@@ -138,6 +143,9 @@ pub(crate) enum Role {
     /// The own side accepts them, and decides about links.
     Server,
 }
+
+/// How many kinds of lists a link group can be in.
+const LISTS: usize = if cfg!(feature = "smc-d") { 3 } else { 2 };
 
 /// A link group as the tables hold it. Opaque.
 #[derive(Clone, Debug)]
@@ -190,7 +198,7 @@ pub struct LinkGroup {
     /// While forming: the code to decline with, unless that is too late.
     pub(crate) decline: Option<DiagnosisCode>,
     pub(crate) notified: GroupNotified,
-    list_links: [Links<Self>; 2],
+    list_links: [Links<Self>; LISTS],
 }
 
 /// A CONFIRM RKEY whose CONTINUATIONs are still to come.
@@ -267,7 +275,7 @@ impl LinkGroup {
             idle_deadline: None,
             decline: None,
             notified: GroupNotified::Nothing,
-            list_links: [Links::UNLINKED; 2],
+            list_links: [Links::UNLINKED; LISTS],
         }
     }
 
@@ -318,22 +326,33 @@ impl LinkGroup {
         first
     }
 
-    /// Whether the group has no link any more.
-    pub(crate) fn has_no_link(&self) -> bool {
-        self.links == [Idx::NONE; LINKS_PER_GROUP]
+    /// Whether no link is left and, over SMC-D, nothing to be sent to the peer about the end of
+    /// the group.
+    pub(crate) fn has_left_peer(&self) -> bool {
+        let is_silent = self.smcd().is_none_or(|smcd| !smcd.is_farewell_due());
+        self.links == [Idx::NONE; LINKS_PER_GROUP] && is_silent
     }
 }
 
 impl Linked<{ list::JOINABLE }> for LinkGroup {
     fn links(&mut self) -> &mut Links<Self> {
-        let [joinable, _] = &mut self.list_links;
+        let [joinable, ..] = &mut self.list_links;
         joinable
     }
 }
 
 impl Linked<{ list::EVENTS }> for LinkGroup {
     fn links(&mut self) -> &mut Links<Self> {
-        let [_, events] = &mut self.list_links;
+        let [_, events, ..] = &mut self.list_links;
         events
+    }
+}
+
+#[cfg(feature = "smc-d")]
+impl Linked<{ list::READY }> for LinkGroup {
+    #[inline]
+    fn links(&mut self) -> &mut Links<Self> {
+        let [.., ready] = &mut self.list_links;
+        ready
     }
 }

@@ -22,7 +22,7 @@ impl DataPath<'_> {
     #[inline(always)]
     pub(crate) fn fast_transmit(&mut self, device: DeviceId, transmit: &mut DataTransmit) -> bool {
         let core = &mut *self.core;
-        let Some(device) = core.devices.get_mut(usize::from(device.0)) else {
+        let Some(device) = core.devices.rnic_mut(device) else {
             return false;
         };
         let Some(link) = device.links.first() else {

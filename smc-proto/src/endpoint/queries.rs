@@ -193,7 +193,7 @@ pub struct Usage {
     pub handshakes: u32,
     /// Link groups.
     pub groups: u32,
-    /// Links.
+    /// Links; groups of SMC-D have none.
     pub links: u32,
     /// RMBs and send buffers.
     pub buffers: u32,

@@ -7,6 +7,7 @@ use super::{
 };
 use crate::command::BufferKind;
 use crate::connection_record::Element;
+use crate::devices::BufferDevice;
 use crate::id::{BufferIdx, ConnIdx, GroupIdx, Idx, LinkIdx};
 use crate::link_group::Groups;
 use crate::path::LocalPath;
@@ -90,7 +91,7 @@ impl Groups<'_> {
         Some(index)
     }
 
-    /// Makes a connection a member of a group.
+    /// Makes a connection a member of a group, on this link or, over SMC-D, on none.
     pub(crate) fn enter_group(&mut self, group: GroupIdx, link: LinkIdx, conn: ConnIdx) {
         if let Some(record) = self.data.connections.at_mut(conn) {
             record.group = group;
@@ -145,10 +146,7 @@ impl Groups<'_> {
         kind: BufferKind,
         size: BufferSize,
     ) -> Option<BufferIdx> {
-        let device = self
-            .select_links(group, |link| link.goal != QpGoal::Gone)
-            .next()
-            .map(|(_, link)| link.path.device);
+        let device = self.buffer_device(group);
         let g = self.data.groups.at_mut(group)?;
         let elements = match kind {
             BufferKind::Rmb if g.ism_peer().is_some() => 1,
@@ -174,6 +172,17 @@ impl Groups<'_> {
         });
         self.schedule_buffer(index);
         Some(index)
+    }
+
+    /// The device of the next buffer of a group, if any can have one.
+    fn buffer_device(&self, group: GroupIdx) -> Option<BufferDevice> {
+        let g = self.data.groups.at(group)?;
+        if let Some(smcd) = g.smcd() {
+            return (!g.is_ending()).then(|| smcd.device());
+        }
+        let mut links = self.select_links(group, |link| link.goal != QpGoal::Gone);
+        let (_, link) = links.next()?;
+        Some(BufferDevice::Rnic(link.path.device))
     }
 
     fn give_element(&mut self, conn: ConnIdx, index: BufferIdx) {
@@ -277,7 +286,7 @@ impl Groups<'_> {
         let send = core::mem::replace(&mut record.send_buffer, Idx::NONE);
         let remote = record.leave_remote();
         record.group = Idx::NONE;
-        self.assign_link(Idx::NONE, conn);
+        self.stop_transmits(group, conn);
         let forgotten = self.give_up_element(group, remote);
         if !forgotten
             && remote.rmb.is_some()

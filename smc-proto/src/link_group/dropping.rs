@@ -36,12 +36,11 @@ impl Groups<'_> {
         }
     }
 
-    /// The event of the end of a link; an SMC-D group has none.
+    /// The event of the end of a link.
     #[inline(always)]
     pub(crate) fn trace_freed(&mut self, link: LinkIdx) {
         if self.data.tap.is_on()
             && let Some(group) = self.link(link).map(|l| l.group)
-            && self.ism_peer_of(group).is_none()
         {
             let group = self.group_id(group);
             self.trace_link(link, || TraceEvent::LinkFreed { group });

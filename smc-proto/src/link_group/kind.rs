@@ -3,7 +3,7 @@
 use core::hash::{Hash, Hasher};
 
 use super::LinkGroup;
-use super::ism::IsmPeer;
+use super::ism::{IsmPeer, SmcdGroup};
 use super::matching::peer_bucket;
 use super::waiting::FormerLinks;
 use crate::id::LanId;
@@ -16,7 +16,7 @@ pub(crate) enum GroupKind {
     /// Links between RNICs.
     SmcR(SmcrGroup),
     /// A path through an ISM device.
-    SmcD(IsmPeer),
+    SmcD(SmcdGroup),
 }
 
 /// What only a group of SMC-R has, besides its links.
@@ -51,7 +51,7 @@ impl GroupKind {
     pub(super) fn bucket(&self) -> usize {
         match self {
             Self::SmcR(smcr) => peer_bucket(smcr.peer_id),
-            Self::SmcD(ism_peer) => ism_peer.bucket(),
+            Self::SmcD(smcd) => smcd.bucket(),
         }
     }
 
@@ -62,7 +62,10 @@ impl GroupKind {
                 (0u8, smcr.peer_id, smcr.lan).hash(hasher);
                 (smcr.proposed, smcr.other_port).hash(hasher);
             }
-            Self::SmcD(ism_peer) => (1u8, ism_peer).hash(hasher),
+            Self::SmcD(smcd) => {
+                hasher.write_u8(1);
+                smcd.fingerprint(hasher);
+            }
         }
     }
 }
@@ -89,11 +92,17 @@ impl LinkGroup {
         self.smcr().is_some_and(|smcr| smcr.peer_id == peer_id)
     }
 
-    /// The path through an ISM device, if it is a group of SMC-D.
-    pub(crate) const fn ism_peer(&self) -> Option<IsmPeer> {
-        match self.kind {
-            GroupKind::SmcD(ism_peer) => Some(ism_peer),
+    /// What it has as a group of SMC-D, if it is one.
+    #[inline(always)]
+    pub(crate) const fn smcd(&self) -> Option<&SmcdGroup> {
+        match &self.kind {
+            GroupKind::SmcD(smcd) => Some(smcd),
             GroupKind::SmcR(_) => None,
         }
+    }
+
+    /// The path through an ISM device, if it is a group of SMC-D.
+    pub(crate) fn ism_peer(&self) -> Option<IsmPeer> {
+        self.smcd().map(SmcdGroup::peer)
     }
 }

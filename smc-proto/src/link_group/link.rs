@@ -8,7 +8,6 @@ use core::hash::{Hash, Hasher};
 pub(crate) use open_transmit::OpenTransmit;
 pub(crate) use queue_pair::{QpGoal, QpState};
 
-use super::ism::Lower;
 use super::link_state::{LinkNotified, LinkState};
 use super::transmit_queue::TransmitQueue;
 use crate::command::QpAddress;
@@ -41,7 +40,6 @@ pub struct Link {
     /// Position in the group, below [`LINKS_PER_GROUP`].
     pub(crate) position: u8,
     pub(crate) path: LocalPath,
-    pub(crate) lower: Lower,
     pub(crate) number: LinkNumber,
     pub(crate) user_id: LinkUserId,
     /// The peer's number of the link, 0 until the peer confirms it.
@@ -153,7 +151,6 @@ impl Link {
             group,
             position,
             path,
-            lower: Lower::QueuePair,
             number: LinkNumber(0),
             user_id,
             peer_user_id: LinkUserId(0),
@@ -187,10 +184,7 @@ impl Link {
 
     pub(crate) fn fingerprint<H: Hasher>(&self, now: Instant, hasher: &mut H) {
         (self.peer, self.mtu, self.qpn, self.links).hash(hasher);
-        // SMC-D has no keepalive.
-        if self.lower == Lower::QueuePair {
-            now.since(self.last_received).hash(hasher);
-        }
+        now.since(self.last_received).hash(hasher);
         self.new_until.since(now).hash(hasher);
         (
             self.group,
@@ -212,7 +206,6 @@ impl Link {
         self.link_state.fingerprint(now, hasher);
         (self.request, self.path.device, self.path.port).hash(hasher);
         (self.path.roce, self.direct, self.large).hash(hasher);
-        self.lower.hash(hasher);
         self.queue.fingerprint(hasher);
         if let Some(transmit) = &self.transmit {
             transmit.fingerprint(hasher);
@@ -240,13 +233,9 @@ impl Link {
         self.peer = Some(peer);
     }
 
-    /// Nothing more is sent on it, and its queue pair goes. A path through an ISM
-    /// device has none: it is gone at once, or once the peer was notified.
+    /// Nothing more is sent on it, and its queue pair goes.
     pub(crate) fn shut(&mut self) {
         self.goal = QpGoal::Gone;
-        if let Some(state) = self.lower.state_when_shut() {
-            self.state = state;
-        }
         self.transmit = None;
         self.replies.clear();
         self.request = None;
@@ -370,16 +359,6 @@ impl Link {
     #[inline(always)]
     pub(crate) const fn is_flowing(&self, changes: u64) -> bool {
         self.flowed_at == changes
-    }
-
-    /// Whether it carries data, and no connection transmits or waits to.
-    #[cfg(feature = "smc-d")]
-    #[inline(always)]
-    pub(crate) fn is_idle_for_data(&self) -> bool {
-        self.queue.is_empty()
-            && self.transmit.is_none()
-            && self.is_usable()
-            && self.link_state.carries_data()
     }
 
     /// Whether a connection waits to transmit and can do so, on a link that

@@ -254,6 +254,12 @@ impl Groups<'_> {
         number
     }
 
+    /// Keeps a connection of a group from transmitting: it has no link, and waits for no ISM device.
+    pub(crate) fn stop_transmits(&mut self, group: GroupIdx, conn: ConnIdx) {
+        self.assign_link(Idx::NONE, conn);
+        self.leave_smcd_queue(group, conn);
+    }
+
     /// Gives a connection's writes to a link, or to none.
     pub(crate) fn assign_link(&mut self, link: LinkIdx, conn: ConnIdx) {
         let Some(record) = self.data.connections.at_mut(conn) else {

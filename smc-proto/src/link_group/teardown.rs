@@ -71,6 +71,7 @@ impl Groups<'_> {
                 l.shut();
             }
         }
+        self.close_smcd(group);
         self.each_member(group, |groups, conn| {
             match groups.conn(conn).map(|record| record.phase) {
                 Some(Phase::Rendezvous(_)) => groups.data.wake(conn),
@@ -85,18 +86,15 @@ impl Groups<'_> {
                     // Where its application may still read, or has it lent, the links go earlier.
                     let phase = groups.conn(conn).map(|record| record.phase);
                     if phase == Some(Phase::Active) {
-                        groups.assign_link(Idx::NONE, conn);
+                        groups.stop_transmits(group, conn);
                     }
                 }
                 _ => groups.release(conn),
             }
         });
         self.wake_queued(group);
+        self.complete_last_transmit(group);
         for link in links {
-            if self.ism_peer_of(group).is_some() {
-                // Nothing is in flight to a device, but a transmit may have been begun.
-                self.on_drained(link);
-            }
             self.drop_absent_link(link);
             self.data.schedule_link(link);
         }
@@ -192,7 +190,7 @@ impl Groups<'_> {
         let Some(g) = self.data.groups.at_mut(group) else {
             return;
         };
-        if !g.is_ending() || !g.has_no_link() || !g.members.is_empty() || !g.buffers.is_empty() {
+        if !g.is_ending() || !g.has_left_peer() || !g.members.is_empty() || !g.buffers.is_empty() {
             return;
         }
         while let Some(rmb) = self

@@ -158,8 +158,7 @@ impl Engine<'_> {
         let send = h.options.send_buffer.unwrap_or(config.send_buffer);
         let peer_dmb = h.smcd.and_then(|ends| ends.peer_dmb);
         self.prepare(handshake, now, wait);
-        let link = self.group(group).map_or(Idx::NONE, LinkGroup::first_link);
-        self.groups.enter_group(group, link, conn);
+        self.groups.enter_group(group, Idx::NONE, conn);
         let mut acquire = |kind, size| {
             let acquired = self.groups.acquire_buffer(group, conn, kind, size);
             acquired == Acquired::Yes
