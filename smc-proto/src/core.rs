@@ -1,14 +1,18 @@
 //! State of an endpoint beside its tables: clock, configuration, statistics, and the lists of
 //! what has something to do.
 
-use crate::config::{Config, MAX_DEVICES};
+use crate::config::Config;
+#[cfg(feature = "smc-d")]
+use crate::config::MAX_DEVICES;
 use crate::connection::Ring;
 use crate::connection_record::{ConnectionRecord, list as connection_list};
+#[cfg(feature = "smc-d")]
+use crate::devices::IsmDevice;
+use crate::devices::{Devices, Rnic};
 use crate::id::{ConnIdx, DeviceId, Idx};
 #[cfg(feature = "smc-d")]
-use crate::link_group::{Answer, ism_slot};
-use crate::link_group::{Buffer, Link, LinkGroup, buffer_list};
-use crate::link_group::{link_list, list as group_list};
+use crate::link_group::Answer;
+use crate::link_group::{Link, LinkGroup, link_list, list as group_list};
 use crate::ports::Ports;
 use crate::rand::{Random, TokenKey};
 use crate::rendezvous::{Handshake, list as handshake_list};
@@ -19,13 +23,6 @@ use crate::time::Instant;
 /// Number of hash buckets for groups and links; a power of two.
 pub(crate) const BUCKETS: usize = 64;
 
-/// Number of devices that may have work: RNICs and, with the feature `smc-d`, ISM devices.
-const DEVICE_SLOTS: usize = if cfg!(feature = "smc-d") {
-    2 * MAX_DEVICES
-} else {
-    MAX_DEVICES
-};
-
 /// State of an endpoint that is not in a table.
 #[derive(Clone, Debug)]
 pub(crate) struct Core {
@@ -33,9 +30,9 @@ pub(crate) struct Core {
     pub(crate) random: Random,
     pub(crate) tokens: Option<TokenKey>,
     pub(crate) now: Instant,
-    /// RNICs, then ISM devices.
-    pub(crate) devices: [Device; DEVICE_SLOTS],
-    /// What ISM devices have to answer.
+    pub(crate) devices: Devices,
+    /// Answers to events of peers, which ISM devices send first. Apart from `devices`, whose idle
+    /// state is one pattern of bits.
     #[cfg(feature = "smc-d")]
     pub(crate) ism_answers: [Answer; MAX_DEVICES],
     pub(crate) ports: Ports,
@@ -60,20 +57,6 @@ pub(crate) struct Core {
     pub(crate) steps: u32,
 }
 
-/// What waits for one RNIC.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Device {
-    pub(crate) links: List<Link, { link_list::READY }>,
-    pub(crate) buffers: List<Buffer, { buffer_list::READY }>,
-}
-
-impl Device {
-    #[inline]
-    fn has_work(&self) -> bool {
-        !self.links.is_empty() || !self.buffers.is_empty()
-    }
-}
-
 impl Core {
     pub(crate) const fn new(config: Config, random_seed: u64) -> Self {
         Self {
@@ -81,10 +64,7 @@ impl Core {
             random: Random::new(random_seed),
             tokens: None,
             now: Instant::ZERO,
-            devices: [Device {
-                links: List::EMPTY,
-                buffers: List::EMPTY,
-            }; DEVICE_SLOTS],
+            devices: Devices::IDLE,
             #[cfg(feature = "smc-d")]
             ism_answers: [None; MAX_DEVICES],
             ports: Ports::NONE,
@@ -148,10 +128,7 @@ impl Core {
     /// Whether an RNIC may have something to do.
     #[inline]
     pub(crate) fn has_work(&self, device: DeviceId) -> bool {
-        self.devices
-            .get(usize::from(device.0))
-            .filter(|_| usize::from(device.0) < MAX_DEVICES)
-            .is_some_and(Device::has_work)
+        self.devices.rnic(device).is_some_and(Rnic::has_work)
     }
 
     /// Whether an ISM device may have something to do.
@@ -159,9 +136,8 @@ impl Core {
     #[inline]
     pub(crate) fn has_ism_work(&self, device: DeviceId) -> bool {
         let answer = self.ism_answers.get(usize::from(device.0));
-        let slot = self.devices.get(usize::from(ism_slot(device).0));
         answer.is_some_and(Option::is_some)
-            || slot.is_some_and(Device::has_work)
+            || self.devices.ism(device).is_some_and(IsmDevice::has_work)
             || !self.wakes.is_empty()
     }
 

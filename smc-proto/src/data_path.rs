@@ -10,9 +10,9 @@
 //! ([`transmit`]) and report what was received ([`receive`]) and sent ([`completion`]).
 //! [`fast`] is the fast path for SMC-R connections on which nothing but bytes is pending.
 //!
-//! Two tables are enough for that: connections and links. Everything else, such as LLC messages
-//! and the end of a connection, needs [`Groups`] or the whole [`Engine`]; the data path returns
-//! it to its caller as [`Deferred`].
+//! Three tables are enough for that: connections, links for SMC-R, and groups for SMC-D. Everything
+//! else, such as LLC messages and the end of a connection, needs [`Groups`] or the whole [`Engine`];
+//! the data path returns it to its caller as [`Deferred`].
 
 mod application;
 mod completion;
@@ -34,7 +34,7 @@ use crate::event::Event;
 use crate::id::{ConnId, ConnIdx, HandshakeIdx, LinkId, LinkIdx};
 #[cfg(doc)]
 use crate::link_group::Groups;
-use crate::link_group::{Link, link_list};
+use crate::link_group::{Link, LinkGroup, link_list};
 use crate::rand::TokenKey;
 use crate::slots::{Linked, Pool};
 use crate::storage::Tables;
@@ -51,6 +51,7 @@ pub(crate) struct DataPath<'a> {
     pub(crate) core: &'a mut Core,
     pub(crate) connections: Pool<'a, ConnectionRecord>,
     pub(crate) links: Pool<'a, Link>,
+    pub(crate) groups: Pool<'a, LinkGroup>,
     /// Where trace events go.
     pub(crate) tap: Tap<'a>,
 }
@@ -60,6 +61,7 @@ pub(crate) type Parts<'a> = (
     &'a mut Core,
     Pool<'a, ConnectionRecord>,
     Pool<'a, Link>,
+    Pool<'a, LinkGroup>,
     Tap<'a>,
 );
 
@@ -73,7 +75,7 @@ pub struct ReadOutcome {
     pub follows: bool,
 }
 
-/// Follow-up work of the data path that needs more than its two tables, for [`Groups`] or
+/// Follow-up work of the data path that needs more than its tables, for [`Groups`] or
 /// [`Engine`]. Each variant has one number at most, so that it is returned in registers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
@@ -102,6 +104,7 @@ impl<'a> DataPath<'a> {
             core,
             connections: tables.connections,
             links: tables.links,
+            groups: tables.groups,
             tap,
         }
     }
@@ -112,7 +115,8 @@ impl DataPath<'_> {
     #[inline(always)]
     pub(crate) fn parts(&mut self) -> Parts<'_> {
         let (connections, links) = (self.connections.reborrow(), self.links.reborrow());
-        (self.core, connections, links, self.tap.reborrow())
+        let groups = self.groups.reborrow();
+        (self.core, connections, links, groups, self.tap.reborrow())
     }
 
     // ---- handles ----------------------------------------------------------
@@ -162,25 +166,28 @@ impl DataPath<'_> {
         if Linked::<{ link_list::READY }>::links(link).is_linked() || !link.wants_device() {
             return;
         }
-        let device = usize::from(link.path.device.0);
-        if let Some(device) = self.core.devices.get_mut(device) {
+        let device = link.path.device;
+        if let Some(device) = self.core.devices.rnic_mut(device) {
             device.links.push_back(&mut self.links, index);
         }
     }
 
-    /// Puts a connection on the list of a link, and the link on its device's.
+    /// Puts a connection on the list of its link, and the link on its device's. A connection of
+    /// SMC-D has no link: its group takes the place of one.
     #[inline(always)]
-    fn queue_on_link(&mut self, link: LinkIdx, index: ConnIdx) {
+    fn queue_to_transmit(&mut self, link: LinkIdx, index: ConnIdx) {
         let Some(state) = self.links.at_mut(link) else {
+            #[cfg(feature = "smc-d")]
+            self.queue_in_group(index);
             return;
         };
-        state.ready.push_back(&mut self.connections, index);
+        state.queue.ready.push_back(&mut self.connections, index);
         if !state.is_flowing(self.core.changes) {
             self.schedule_link(link);
         } else if state.has_free_slot() {
             debug_assert!(state.wants_device());
-            let device = usize::from(state.path.device.0);
-            if let Some(device) = self.core.devices.get_mut(device)
+            let device = state.path.device;
+            if let Some(device) = self.core.devices.rnic_mut(device)
                 && let Some(before) = device.links.append(state, link)
             {
                 before.set_next(&mut self.links, link);
@@ -193,7 +200,7 @@ impl DataPath<'_> {
         let Some(device) = self.links.at(index).map(|l| l.path.device) else {
             return;
         };
-        if let Some(list) = self.core.devices.get_mut(usize::from(device.0)) {
+        if let Some(list) = self.core.devices.rnic_mut(device) {
             list.links.remove(&mut self.links, index);
         }
     }
@@ -242,8 +249,8 @@ impl DataPath<'_> {
     /// application of bytes and room. Returns what is left for [`Groups`] or [`Engine`].
     #[inline(always)]
     pub(crate) fn follow_up(&mut self, index: ConnIdx) -> Deferred {
-        let (core, connections, links, tap) = self.parts();
-        follow_up(core, connections, links, tap, index)
+        let (core, connections, links, groups, tap) = self.parts();
+        follow_up(core, connections, links, groups, tap, index)
     }
 
     /// Notifies the application of these events, unless the connection has ended.
@@ -287,6 +294,7 @@ fn follow_up<'a>(
     core: &'a mut Core,
     connections: Pool<'a, ConnectionRecord>,
     links: Pool<'a, Link>,
+    groups: Pool<'a, LinkGroup>,
     tap: Tap<'a>,
     index: ConnIdx,
 ) -> Deferred {
@@ -294,6 +302,7 @@ fn follow_up<'a>(
         core,
         connections,
         links,
+        groups,
         tap,
     };
     let Some(record) = path.connections.at_mut(index) else {
@@ -311,7 +320,7 @@ fn follow_up<'a>(
         path.set_conn_deadline(index, deadline);
     }
     if wants_work {
-        path.queue_on_link(link, index);
+        path.queue_to_transmit(link, index);
     }
     if readable {
         path.notify(index, Pending::READABLE);

@@ -1,9 +1,9 @@
 //! The engine for the duration of one call: all tables, in three contexts.
 //!
 //! ```text
-//!  Engine     handshakes                          rendezvous/, endpoint/
-//!    └─ Groups    groups, buffers, remote RMBs    link_group/
-//!         └─ DataPath   core, connections, links  data_path/
+//!  Engine     handshakes                                  rendezvous/, endpoint/
+//!    └─ Groups    buffers, remote RMBs                    link_group/
+//!         └─ DataPath   core, connections, links, groups  data_path/
 //! ```
 //!
 //! A method has the tables of its context and of those below: one of `link_group/` cannot call
@@ -53,9 +53,9 @@ impl<'a> Engine<'a> {
                     core,
                     connections,
                     links,
+                    groups,
                     tap,
                 },
-                groups,
                 buffers,
                 remote_rmbs,
             },
@@ -90,7 +90,7 @@ impl<'a> Engine<'a> {
     /// A link group.
     #[inline]
     pub(crate) fn group(&self, group: GroupIdx) -> Option<&LinkGroup> {
-        self.groups.groups.at(group)
+        self.groups.data.groups.at(group)
     }
 
     #[inline]

@@ -11,6 +11,7 @@
 use core::hash::{Hash, Hasher};
 
 use crate::connection_record::{ContactStep, Phase};
+use crate::link_group::LinkGroup;
 use crate::ports::Ports;
 use crate::storage::Views;
 use crate::time::Instant;
@@ -23,9 +24,9 @@ pub(crate) fn endpoint<H: Hasher>(tables: &Views<'_>, ports: &Ports, now: Instan
         record.fingerprint(now, hasher);
         // A Confirm is also accepted if it names a link that left the group since the Accept.
         if record.contact.step == ContactStep::AwaitingConfirm
-            && let Some(group) = tables.groups.at(record.group)
+            && let Some(smcr) = tables.groups.at(record.group).and_then(LinkGroup::smcr)
         {
-            let left = group.former.since(record.contact.links_left);
+            let left = smcr.former.since(record.contact.links_left);
             left.for_each(|link| link.hash(hasher));
         }
         // The deadline of any other connection follows from its protocol state.

@@ -152,6 +152,7 @@ pub mod connection;
 mod connection_record;
 mod core;
 mod data_path;
+mod devices;
 pub mod endpoint;
 mod engine;
 pub mod event;

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  LinkGroup ── links ──── Link ── queue pair, LLC out, SENDs in flight
+//!     │                            (SMC-D: none, the group transmits to an ISM device itself)
 //!     │
 //!     ├── members ──────── connections, each on one link
 //!     ├── spare buffers ── Buffer ── RMB elements and send buffers to give out
@@ -51,6 +52,7 @@ mod failure;
 #[cfg(feature = "smc-d")]
 mod ism;
 mod keepalive;
+mod kind;
 mod leaving;
 mod link;
 mod link_state;
@@ -64,6 +66,7 @@ mod room;
 mod rtokens;
 mod selection;
 mod teardown;
+mod transmit_queue;
 mod waiting;
 #[cfg(not(feature = "smc-d"))]
 mod without_ism;
@@ -74,8 +77,9 @@ pub(crate) use completions::UselessBuffer;
 pub(crate) use context::Groups;
 #[cfg(feature = "smc-d")]
 pub(crate) use ism::{
-    Answer, GroupKind, IsmBuffer, IsmFollowUp, IsmPeer, PeerDmb, ism_slot, owner_of, same_device,
+    Answer, IsmBuffer, IsmFollowUp, IsmPeer, IsmTransmit, PeerDmb, owner_of, same_device,
 };
+pub(crate) use kind::{GroupKind, SmcrGroup};
 pub(crate) use matching::{peer_bucket, qpn_bucket};
 
 pub use buffer::Buffer;
@@ -90,10 +94,8 @@ pub(crate) use remote_rmb::find as find_remote_rmb;
 pub(crate) use room::Acquired;
 pub(crate) use rtokens::LinkSet;
 pub(crate) use teardown::Fallback;
-pub(crate) use waiting::FormerLinks;
+pub(crate) use transmit_queue::TransmitQueue;
 
-#[cfg(not(feature = "smc-d"))]
-use ism::GroupKind;
 #[cfg(not(feature = "smc-d"))]
 use without_ism as ism;
 
@@ -104,11 +106,11 @@ use crate::connection_record::ConnectionRecord;
 use crate::connection_record::list::{MEMBERS, QUEUED};
 use crate::event::CloseReason;
 use crate::fingerprint::until;
-use crate::id::{ConnIdx, Idx, LanId, LinkIdx, RemoteRmbIdx};
+use crate::id::{ConnIdx, Idx, LinkIdx, RemoteRmbIdx};
 use crate::slots::{Linked, Links, List};
 use crate::time::{Instant, earliest};
 use crate::version::{PeerHost, Terms};
-use crate::wire::types::{DiagnosisCode, Gid, LinkNumber, Mac, PeerId};
+use crate::wire::types::{DiagnosisCode, LinkNumber};
 
 /// List kinds of link groups.
 pub(crate) mod list {
@@ -116,6 +118,9 @@ pub(crate) mod list {
     pub(crate) const JOINABLE: usize = 0;
     /// Has an event to report.
     pub(crate) const EVENTS: usize = 1;
+    /// Has a command for its ISM device.
+    #[cfg(feature = "smc-d")]
+    pub(crate) const READY: usize = 2;
 }
 
 /// List kinds of buffers.
@@ -139,20 +144,20 @@ pub(crate) enum Role {
     Server,
 }
 
+/// How many kinds of lists a link group can be in.
+const LISTS: usize = if cfg!(feature = "smc-d") { 3 } else { 2 };
+
 /// A link group as the tables hold it. Opaque.
 #[derive(Clone, Debug)]
 pub struct LinkGroup {
     pub(crate) kind: GroupKind,
     pub(crate) role: Role,
-    pub(crate) peer_id: PeerId,
     pub(crate) vlan: Option<u16>,
     /// What both sides agreed on at first contact.
     pub(crate) terms: Terms,
     /// What the peer said of its host; not known in version 1.
     pub(crate) host: PeerHost,
     pub(crate) state: GroupState,
-    /// The LAN all its links are on (LINK-037).
-    pub(crate) lan: LanId,
     /// Its links by position; RTokens are kept by position, too.
     pub(crate) links: [LinkIdx; LINKS_PER_GROUP],
     /// The number the server gave last (LINK-027).
@@ -165,11 +170,6 @@ pub struct LinkGroup {
     pub(crate) add_schedule: AddLinkSchedule,
     /// Most links, as CONFIRM LINK decided (LINK-016).
     pub(crate) max_links: u8,
-    /// Server: GID and MAC that the client proposed when the group was founded.
-    pub(crate) proposed: Option<(Gid, Mac)>,
-    /// Server: another port of the client, to which no link leads: the one that it
-    /// announced last, or at the end of the link that left last.
-    pub(crate) other_port: Option<(Gid, Mac)>,
     /// First cursor value in both directions: 0 without eye catchers, else 4.
     pub(crate) ring_base: u32,
     pub(crate) members: List<ConnectionRecord, MEMBERS>,
@@ -192,15 +192,13 @@ pub struct LinkGroup {
     pub(crate) flow_deadline: Option<Instant>,
     /// Connections that wait for the first contact of another one to end.
     pub(crate) queued: List<ConnectionRecord, QUEUED>,
-    /// Links that left the group.
-    pub(crate) former: FormerLinks,
     /// The connection whose rendezvous forms this group.
     pub(crate) founder: ConnIdx,
     pub(crate) idle_deadline: Option<Instant>,
     /// While forming: the code to decline with, unless that is too late.
     pub(crate) decline: Option<DiagnosisCode>,
     pub(crate) notified: GroupNotified,
-    list_links: [Links<Self>; 2],
+    list_links: [Links<Self>; LISTS],
 }
 
 /// A CONFIRM RKEY whose CONTINUATIONs are still to come.
@@ -240,30 +238,25 @@ pub(crate) enum GroupNotified {
 
 impl LinkGroup {
     pub(crate) const fn new(
+        kind: GroupKind,
         role: Role,
-        peer_id: PeerId,
         vlan: Option<u16>,
-        lan: LanId,
         terms: Terms,
         formation: Formation,
     ) -> Self {
         Self {
-            kind: GroupKind::SmcR,
+            kind,
             role,
-            peer_id,
             vlan,
             terms,
             host: PeerHost::UNKNOWN,
             state: GroupState::Forming(formation),
-            lan,
             links: [Idx::NONE; LINKS_PER_GROUP],
             last_number: LinkNumber(0),
             lost_links: false,
             addition: Addition::IDLE,
             add_schedule: AddLinkSchedule::NONE,
             max_links: terms.max_links,
-            proposed: None,
-            other_port: None,
             ring_base: 4,
             members: List::EMPTY,
             connection_count: 0,
@@ -278,12 +271,11 @@ impl LinkGroup {
             flow: Flow::Idle,
             flow_deadline: None,
             queued: List::EMPTY,
-            former: FormerLinks::NONE,
             founder: Idx::NONE,
             idle_deadline: None,
             decline: None,
             notified: GroupNotified::Nothing,
-            list_links: [Links::UNLINKED; 2],
+            list_links: [Links::UNLINKED; LISTS],
         }
     }
 
@@ -297,8 +289,7 @@ impl LinkGroup {
 
     pub(crate) fn fingerprint<H: Hasher>(&self, now: Instant, hasher: &mut H) {
         (self.founder, self.max_links, self.list_links).hash(hasher);
-        (self.proposed, self.other_port).hash(hasher);
-        (self.lan, self.links, self.last_number, self.incoming_rkey).hash(hasher);
+        (self.links, self.last_number, self.incoming_rkey).hash(hasher);
         self.addition.fingerprint(now, hasher);
         self.add_schedule.fingerprint(now, hasher);
         if let GroupState::Forming(Formation::Connecting { not_before }) = self.state {
@@ -306,9 +297,9 @@ impl LinkGroup {
         } else {
             self.state.hash(hasher);
         }
-        (self.role, self.peer_id, self.vlan, self.terms).hash(hasher);
+        (self.role, self.vlan, self.terms).hash(hasher);
         self.lost_links.hash(hasher);
-        self.kind.hash(hasher);
+        self.kind.fingerprint(hasher);
         (
             self.ring_base,
             self.connection_count,
@@ -335,22 +326,33 @@ impl LinkGroup {
         first
     }
 
-    /// Whether the group has no link any more.
-    pub(crate) fn has_no_link(&self) -> bool {
-        self.links == [Idx::NONE; LINKS_PER_GROUP]
+    /// Whether no link is left and, over SMC-D, nothing to be sent to the peer about the end of
+    /// the group.
+    pub(crate) fn has_left_peer(&self) -> bool {
+        let is_silent = self.smcd().is_none_or(|smcd| !smcd.is_farewell_due());
+        self.links == [Idx::NONE; LINKS_PER_GROUP] && is_silent
     }
 }
 
 impl Linked<{ list::JOINABLE }> for LinkGroup {
     fn links(&mut self) -> &mut Links<Self> {
-        let [joinable, _] = &mut self.list_links;
+        let [joinable, ..] = &mut self.list_links;
         joinable
     }
 }
 
 impl Linked<{ list::EVENTS }> for LinkGroup {
     fn links(&mut self) -> &mut Links<Self> {
-        let [_, events] = &mut self.list_links;
+        let [_, events, ..] = &mut self.list_links;
         events
+    }
+}
+
+#[cfg(feature = "smc-d")]
+impl Linked<{ list::READY }> for LinkGroup {
+    #[inline]
+    fn links(&mut self) -> &mut Links<Self> {
+        let [.., ready] = &mut self.list_links;
+        ready
     }
 }

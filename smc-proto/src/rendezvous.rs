@@ -44,7 +44,7 @@ use crate::connection_record::ContactStep;
 use crate::engine::Engine;
 use crate::fingerprint::until;
 use crate::id::{ConnIdx, HandshakeIdx};
-use crate::link_group::Role;
+use crate::link_group::{LinkGroup, Role};
 use crate::path::{IsmPath, LocalPath};
 use crate::slots::{Linked, Links};
 use crate::time::{Duration, Instant};
@@ -343,8 +343,9 @@ impl Engine<'_> {
         };
         record.contact.step = state.step();
         if state == State::AwaitingConfirm {
-            let group = self.groups.groups.at(record.group);
-            record.contact.links_left = group.map_or(0, |g| g.former.count());
+            let group = self.groups.data.groups.at(record.group);
+            let smcr = group.and_then(LinkGroup::smcr);
+            record.contact.links_left = smcr.map_or(0, |smcr| smcr.former.count());
         }
         // Preparing begins anew whenever something is missing.
         if old != state {

@@ -55,7 +55,7 @@ pub struct Tables<'a> {
     pub handshakes: Pool<'a, Handshake>,
     /// Link groups.
     pub groups: Pool<'a, LinkGroup>,
-    /// Links, two per group while a group is formed.
+    /// Links, two per group of SMC-R while that is formed. A group of SMC-D has none.
     pub links: Pool<'a, Link>,
     /// RMBs and send buffers: two per connection with one element per RMB.
     pub buffers: Pool<'a, Buffer>,
@@ -84,7 +84,7 @@ pub struct Views<'a> {
 ///
 /// `C` connections, `H` of them in rendezvous at once, `G` link groups, `L`
 /// links, `B` buffers, `R` RMBs of peers. For each connection plan two buffers
-/// and one RMB of the peer, for each group two links.
+/// and one RMB of the peer, for each group of SMC-R two links.
 #[derive(Clone, Debug)]
 pub struct Fixed<
     const C: usize,

@@ -46,7 +46,6 @@ pub use field::Flags;
 pub use kinds::{Kind, TraceEvent};
 #[cfg(feature = "trace")]
 pub(crate) use marks::Marks;
-#[cfg(feature = "smc-d")]
 pub(crate) use marks::MarksBefore;
 pub use names::{
     BufferStep, GroupStep, LinkStep, LlcKind, QpStep, RendezvousStep, Side, TcpAction, TimerKind,

@@ -26,7 +26,7 @@ const BUFFERS: usize = 8;
 const MEMORY: usize = 16 << 10;
 
 /// The tables of an endpoint.
-pub type Tables = Fixed<4, 2, 2, 2, BUFFERS, 1>;
+pub type Tables = Fixed<4, 2, 2, 0, BUFFERS, 1>;
 
 /// One end: an endpoint, its memory and its device.
 pub struct End {

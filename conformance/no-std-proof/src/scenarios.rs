@@ -464,6 +464,7 @@ fn moved_links(pair: &mut Pair, input: &mut Input, sink: &mut Sink) -> Result<()
             sink.hashed(&host, &host);
         }
         ensure(terms.version == roce.smc(), Failure::NoSuchLink)?;
+        ensure(endpoint.vlan(live.group).is_none(), Failure::NoSuchLink)?;
         let status = endpoint.link(live.link).ok_or(Failure::NoSuchLink)?;
         sink.value(&status, &status);
         if orderly {

@@ -2,14 +2,16 @@
 //! device, with their peer, for lack of DMBs.
 
 use conformance::smcd::{DEVICE, Pair, Setup};
-use smc_proto::command::IsmCommand;
+use smc_proto::command::{ISM_VLAN_V2, IsmCommand};
 use smc_proto::completion::IsmCompletion;
 use smc_proto::config::Offers;
 use smc_proto::event::CloseReason;
+use smc_proto::id::{DeviceId, LanId};
+use smc_proto::path::{LocalPath, PathEvent};
 use smc_proto::time::Duration;
 use smc_proto::wire::cdc_ism::Endianness;
 use smc_proto::wire::ism_event::{EventInfo, SHUTDOWN, TEST};
-use smc_proto::wire::types::{Chid, DiagnosisCode};
+use smc_proto::wire::types::{Chid, DiagnosisCode, Gid, Mac};
 use smc_transport_sim::fault::{Fault, FaultAction, FaultPlan, Operation, Trigger};
 use smc_transport_sim::sim::{SocketId, Transport};
 
@@ -93,6 +95,53 @@ fn the_end_of_a_group_is_reported_once_and_ends_the_other_side() {
     assert_eq!(trace.matches("group shutdown").count(), 1, "{trace}");
     // In version 2 the VLAN by which the peer knows the group is not ours to know.
     assert!(trace.contains("(group shutdown) vlan 0x0fff"), "{trace}");
+}
+
+#[test]
+fn a_group_that_is_deleted_twice_notifies_the_peer_all_the_same() {
+    //= D-051 test
+    let mut pair = Setup::new(true).build();
+    let [near, far] = pair.connect();
+    let group = pair.sim.groups(pair.client)[0];
+    let now = pair.sim.now();
+    let engine = pair.sim.endpoint(pair.client).unwrap();
+    // The second time the device has not yet polled what the first one has to send.
+    engine.delete_group(now, group);
+    engine.delete_group(now, group);
+    pair.run(SECOND);
+    for end in [near, far] {
+        assert_eq!(closed(&pair, end), Some(CloseReason::LinksLost));
+    }
+    pair.assert_all_gone();
+    let trace = pair.sim.trace().to_string();
+    assert_eq!(trace.matches("group shutdown").count(), 1, "{trace}");
+}
+
+#[test]
+fn a_group_has_no_link_and_gets_none_whatever_ports_there_are() {
+    //= D-035 test
+    let mut pair = Setup::new(true).build();
+    let ends @ [near, far] = pair.connect();
+    let now = pair.sim.now();
+    // LANs are the embedder's numbers: each of them may be one.
+    let ports = [LanId(0), LanId(u16::MAX)].map(|lan| {
+        let mut port = LocalPath::new(DeviceId(0), 1, Gid([7; 16]), Mac([2, 0, 0, 0, 0, 7]));
+        port.lan = lan;
+        port
+    });
+    for (host, end) in [pair.client, pair.server].into_iter().zip(ends) {
+        let (conn, group) = (pair.conn(end), pair.sim.groups(host)[0]);
+        let engine = pair.sim.endpoint(host).unwrap();
+        for port in ports {
+            engine.handle_path(now, PathEvent::PortUp(port));
+        }
+        assert_eq!(engine.poll_rdma(now, DeviceId(0)), None);
+        assert_eq!(engine.usage().links, 0);
+        let at = engine.conn(conn).expect("a connection");
+        assert_eq!(at.group_and_link(), Some((group, None)));
+        assert_eq!(engine.vlan(group), Some(ISM_VLAN_V2));
+    }
+    assert_eq!(pair.carry(near, far, b"as before"), b"as before");
 }
 
 #[test]

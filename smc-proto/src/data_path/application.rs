@@ -50,7 +50,7 @@ impl DataPath<'_> {
             self.set_conn_deadline(index, deadline);
         }
         if written > 0 {
-            self.queue_on_link(link, index);
+            self.queue_to_transmit(link, index);
         }
     }
 
@@ -78,7 +78,7 @@ impl DataPath<'_> {
         let follows = connection.has_work_of_reading();
         self.trace_conn_changes(index, before);
         if follows {
-            self.queue_on_link(link, index);
+            self.queue_to_transmit(link, index);
         }
         Ok(ReadOutcome { bytes, follows })
     }

@@ -22,7 +22,7 @@ impl DataPath<'_> {
     #[inline(always)]
     pub(crate) fn fast_transmit(&mut self, device: DeviceId, transmit: &mut DataTransmit) -> bool {
         let core = &mut *self.core;
-        let Some(device) = core.devices.get_mut(usize::from(device.0)) else {
+        let Some(device) = core.devices.rnic_mut(device) else {
             return false;
         };
         let Some(link) = device.links.first() else {
@@ -37,7 +37,7 @@ impl DataPath<'_> {
         }
         debug_assert!(state.is_for_data() || !state.has_free_slot());
         debug_assert!(device.buffers.is_empty());
-        let Some(index) = state.ready.first() else {
+        let Some(index) = state.queue.ready.first() else {
             return false;
         };
         if !state.has_free_slot() {
@@ -68,7 +68,7 @@ impl DataPath<'_> {
         transmit.buffer = record.send_buffer_id();
         transmit.wr_id = WrId(number);
         core.statistics.fast_transmit(sent);
-        let behind = state.ready.unlink_front(record);
+        let behind = state.queue.ready.unlink_front(record);
         behind.set_front(&mut self.connections);
         let keeps_place = state.advance_round(index);
         let has_work = state.wants_transmit();

@@ -12,7 +12,7 @@ use crate::connection::{CdcOutcome, Connection};
 use crate::connection_record::{ConnectionRecord, Pending, Phase};
 use crate::core::Core;
 use crate::id::{ConnIdx, GroupIdx, LinkId};
-use crate::link_group::Link;
+use crate::link_group::{Link, LinkGroup};
 use crate::slots::Pool;
 use crate::stats::{Statistics, count};
 use crate::time::Instant;
@@ -68,8 +68,8 @@ impl DataPath<'_> {
         {
             return self.deliver_cdc(conn, cdc);
         }
-        let (core, connections, links, tap) = self.parts();
-        find_and_deliver_cdc(core, connections, links, tap, group, cdc)
+        let (core, connections, links, groups, tap) = self.parts();
+        find_and_deliver_cdc(core, connections, links, groups, tap, group, cdc)
     }
 
     /// Applies a CDC message of SMC-R to its connection.
@@ -135,6 +135,7 @@ fn find_and_deliver_cdc<'a>(
     core: &'a mut Core,
     connections: Pool<'a, ConnectionRecord>,
     links: Pool<'a, Link>,
+    groups: Pool<'a, LinkGroup>,
     tap: Tap<'a>,
     group: GroupIdx,
     cdc: CdcOctets<'_>,
@@ -143,6 +144,7 @@ fn find_and_deliver_cdc<'a>(
         core,
         connections,
         links,
+        groups,
         tap,
     };
     let connections = path.connections.reborrow();

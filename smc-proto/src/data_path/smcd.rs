@@ -1,12 +1,15 @@
 //! What the data path does for SMC-D alone: the fast path for connections whose bytes lie in the
-//! peer's DMB.
+//! peer's DMB, and the transmit slot of a group.
 
+use super::transmit::{rotate, take_next};
 use super::{DataPath, Deferred, SignalOutcome};
-use crate::command::{BufferSpans, IsmCommand, Signal};
+use crate::command::{BufferSpans, DataTransmit, IsmCommand, Signal};
 use crate::connection::ApiMisuse;
-use crate::connection_record::Phase;
-use crate::id::{ConnId, ConnIdx, DeviceId};
-use crate::link_group::ism_slot;
+use crate::connection_record::{ConnectionRecord, Phase};
+use crate::core::Core;
+use crate::id::{ConnId, ConnIdx, DeviceId, GroupIdx};
+use crate::link_group::{IsmTransmit, LinkGroup};
+use crate::slots::Pool;
 use crate::stats::count;
 use crate::wire::cdc_ism::{CDC_ISM_LENGTH, CdcIsm, Endianness};
 
@@ -59,14 +62,15 @@ impl DataPath<'_> {
         if answer.is_some() || !self.core.wakes.is_empty() {
             return None;
         }
-        let slot = usize::from(ism_slot(device).0);
-        let device = self.core.devices.get(slot)?;
-        let link = device.links.first()?;
+        let device = self.core.devices.ism(device)?;
+        let group = device.groups.first()?;
         if !device.buffers.is_empty() {
             return None;
         }
-        let state = self.links.at_mut(link).filter(|link| link.is_for_data())?;
-        let index = state.ready.first()?;
+        let g = self.groups.at_mut(group)?;
+        let connection_count = g.connection_count;
+        let smcd = g.open_smcd().filter(|smcd| smcd.transmit.is_none())?;
+        let index = smcd.queue.ready.first()?;
         let (generation, record) = self.connections.entry(index)?;
         if record.phase != Phase::Active {
             return None;
@@ -79,9 +83,11 @@ impl DataPath<'_> {
         let has_follow_up = connection.has_follow_up();
         let buffer = record.send_buffer_id();
         self.core.statistics.sent(sent, pieces);
-        state.ready.remove(&mut self.connections, index);
-        let (keeps_place, has_work) = (state.advance_round(index), state.wants_transmit());
-        self.rotate_link(link, has_work, keeps_place);
+        let queue = &mut smcd.queue;
+        queue.ready.remove(&mut self.connections, index);
+        let keeps_place = queue.advance_round(index, connection_count);
+        let has_work = !queue.is_empty();
+        self.rotate_group(group, has_work, keeps_place);
         if has_follow_up {
             *deferred = self.follow_up(index);
         }
@@ -104,13 +110,16 @@ impl DataPath<'_> {
         signal: impl FnOnce(&mut T, &Signal),
         deferred: &mut Deferred,
     ) -> Result<u32, ApiMisuse> {
-        let (core, connections, links, _) = self.parts();
+        let (core, connections, _, mut groups, _) = self.parts();
         let Some((generation, record)) = connections.into_entry(index) else {
             return Err(ApiMisuse::SendClosed);
         };
         let link = record.link;
         let idle = record.phase == Phase::Active
-            && links.at(link).is_some_and(|link| link.is_idle_for_data());
+            && groups
+                .at_mut(record.group)
+                .and_then(LinkGroup::open_smcd)
+                .is_some_and(|smcd| smcd.is_idle());
         let buffer = record.send_buffer_id();
         let (now, config) = (core.now, &core.config.connection);
         let has_buffers = record.group.is_some();
@@ -148,5 +157,100 @@ impl DataPath<'_> {
             *deferred = self.follow_up(index);
         }
         Ok(written)
+    }
+
+    // ---- the transmit slot of a group ----------------------------------------
+
+    /// Opens the transmit of the connection at the front of a group's list, for a device that polls
+    /// it command by command. `None` if no connection is ready, or the first one has nothing to
+    /// send. Follow-up work is put into `deferred`.
+    pub(crate) fn open_smcd_transmit(
+        &mut self,
+        group: GroupIdx,
+        deferred: &mut Deferred,
+    ) -> Option<()> {
+        let g = self.groups.at_mut(group)?;
+        let connection_count = g.connection_count;
+        let smcd = g.open_smcd()?;
+        let mut transmit = DataTransmit::EMPTY;
+        let taken = take_next(
+            self.core,
+            &mut self.connections,
+            &self.tap,
+            &mut smcd.queue,
+            connection_count,
+            &mut transmit,
+            deferred,
+        )?;
+        smcd.transmit = Some(IsmTransmit {
+            conn: transmit.conn,
+            buffer: transmit.buffer,
+            writes: transmit.writes,
+            cdc: transmit.cdc,
+            record: taken.record,
+            moves_done: 0,
+            keeps_place: taken.keeps_place,
+        });
+        self.finish_transmit(taken, &transmit, deferred);
+        Some(())
+    }
+
+    /// Puts a connection of SMC-D on the list of its group, and the group on its device's.
+    pub(super) fn queue_in_group(&mut self, index: ConnIdx) {
+        let (core, connections, _, groups, _) = self.parts();
+        queue_in_group(core, connections, groups, index);
+    }
+
+    /// Puts a group of SMC-D on its device's list.
+    pub(crate) fn list_group(&mut self, group: GroupIdx) {
+        let smcd = self.groups.at(group).and_then(LinkGroup::smcd);
+        if let Some(smcd) = smcd
+            && let Some(device) = self.core.devices.ism_mut(smcd.peer().device)
+        {
+            device.groups.push_back(&mut self.groups, group);
+        }
+    }
+
+    /// Takes a group of SMC-D off its device's list.
+    pub(crate) fn unlist_group(&mut self, group: GroupIdx) {
+        let smcd = self.groups.at(group).and_then(LinkGroup::smcd);
+        if let Some(smcd) = smcd
+            && let Some(device) = self.core.devices.ism_mut(smcd.peer().device)
+        {
+            device.groups.remove(&mut self.groups, group);
+        }
+    }
+
+    /// Updates a group's place on its device's list after a transmit.
+    #[inline(always)]
+    pub(crate) fn rotate_group(&mut self, group: GroupIdx, has_work: bool, keeps_place: bool) {
+        let smcd = self.groups.at(group).and_then(LinkGroup::smcd);
+        if let Some(smcd) = smcd
+            && let Some(device) = self.core.devices.ism_mut(smcd.peer().device)
+        {
+            let list = &mut device.groups;
+            rotate(list, &mut self.groups, group, has_work, keeps_place);
+        }
+    }
+}
+
+#[inline(never)]
+fn queue_in_group(
+    core: &mut Core,
+    mut connections: Pool<'_, ConnectionRecord>,
+    mut groups: Pool<'_, LinkGroup>,
+    index: ConnIdx,
+) {
+    let Some(group) = connections.at(index).map(|record| record.group) else {
+        debug_assert!(false, "the connection has just changed");
+        return;
+    };
+    // Nothing of a connection is sent any more whose group ends.
+    let Some(smcd) = groups.at_mut(group).and_then(LinkGroup::open_smcd) else {
+        return;
+    };
+    smcd.queue.ready.push_back(&mut connections, index);
+    if let Some(device) = core.devices.ism_mut(smcd.peer().device) {
+        device.groups.push_back(&mut groups, group);
     }
 }

@@ -87,7 +87,12 @@ impl<S: Storage> Endpoint<S> {
     /// Ends a link group in order; its connections are reset (CLOSE-038).
     pub fn delete_group(&mut self, now: Instant, group: GroupId) {
         let mut engine = self.engine(now);
-        if engine.groups.groups.is_live(group.index, group.generation) {
+        if engine
+            .groups
+            .data
+            .groups
+            .is_live(group.index, group.generation)
+        {
             engine.groups.delete_group(group.index);
         }
         engine.run_wakes();

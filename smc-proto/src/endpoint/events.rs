@@ -16,10 +16,10 @@ impl Engine<'_> {
             .data
             .core
             .groups_up
-            .pop_front(&mut self.groups.groups)
+            .pop_front(&mut self.groups.data.groups)
         {
             let group = self.groups.group_id(index);
-            if let Some(g) = self.groups.groups.at_mut(index) {
+            if let Some(g) = self.groups.data.groups.at_mut(index) {
                 g.notified = GroupNotified::Up;
             }
             self.groups.try_free_group(index);
@@ -36,10 +36,10 @@ impl Engine<'_> {
             .data
             .core
             .groups_down
-            .pop_front(&mut self.groups.groups)?;
+            .pop_front(&mut self.groups.data.groups)?;
         let group = self.groups.group_id(index);
         self.groups.trace_group(index, || TraceEvent::GroupFreed);
-        self.groups.groups.remove(index);
+        self.groups.data.groups.remove(index);
         Some(Event::GroupDown { group })
     }
 

@@ -89,6 +89,13 @@ impl<S: Storage> Endpoint<S> {
         })
     }
 
+    /// VLAN of a link group, if it is in one and the handle is not stale. A group of SMC-D of version 2
+    /// is in [`ISM_VLAN_V2`](crate::command::ISM_VLAN_V2).
+    pub fn vlan(&self, group: GroupId) -> Option<u16> {
+        let tables = self.storage.views();
+        tables.groups.live(group.index, group.generation)?.vlan
+    }
+
     /// What the peer said of its host, of a link group of version 2, unless the handle is stale.
     pub fn peer_host(&self, group: GroupId) -> Option<PeerHost> {
         let tables = self.storage.views();
@@ -186,7 +193,7 @@ pub struct Usage {
     pub handshakes: u32,
     /// Link groups.
     pub groups: u32,
-    /// Links.
+    /// Links; groups of SMC-D have none.
     pub links: u32,
     /// RMBs and send buffers.
     pub buffers: u32,

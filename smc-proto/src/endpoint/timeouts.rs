@@ -14,7 +14,7 @@ impl Engine<'_> {
             self.fired(TimerKind::Link, self.groups.data.link_id(link));
             self.groups.on_link_timeout(link);
         }
-        while let Some(group) = self.groups.groups.due(now) {
+        while let Some(group) = self.groups.data.groups.due(now) {
             self.step();
             self.fired(TimerKind::Group, self.groups.group_id(group));
             self.groups.on_group_timeout(group);

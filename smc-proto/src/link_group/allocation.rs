@@ -1,9 +1,13 @@
 //! Groups, links and buffers: taken, shared out and given back.
 
 use super::ism::{IsmBuffer, SPARE_DMB};
-use super::{Acquired, Agreement, Buffer, Formation, Link, LinkGroup, Memory, QpGoal, Role};
+use super::{
+    Acquired, Agreement, Buffer, Formation, GroupKind, Link, LinkGroup, Memory, QpGoal, Role,
+    SmcrGroup,
+};
 use crate::command::BufferKind;
 use crate::connection_record::Element;
+use crate::devices::BufferDevice;
 use crate::id::{BufferIdx, ConnIdx, GroupIdx, Idx, LinkIdx};
 use crate::link_group::Groups;
 use crate::path::LocalPath;
@@ -23,16 +27,17 @@ impl Groups<'_> {
         terms: Terms,
         formation: Formation,
     ) -> Option<GroupIdx> {
-        let new = LinkGroup::new(role, peer_id, vlan, path.lan, terms, formation);
-        let (group, _) = self.groups.insert(new)?;
+        let kind = GroupKind::SmcR(SmcrGroup::new(peer_id, path.lan));
+        let new = LinkGroup::new(kind, role, vlan, terms, formation);
+        let (group, _) = self.data.groups.insert(new)?;
         self.trace_group(group, || created(role, terms));
         self.data.core.ports.learn(path);
         let Some(link) = self.new_link(group, path) else {
             self.trace_group(group, || TraceEvent::GroupFreed);
-            self.groups.remove(group);
+            self.data.groups.remove(group);
             return None;
         };
-        if let Some(g) = self.groups.at_mut(group) {
+        if let Some(g) = self.data.groups.at_mut(group) {
             g.decline = Some(crate::wire::types::DiagnosisCode::LINK_READY);
         }
         self.data.schedule_link(link);
@@ -62,11 +67,12 @@ impl Groups<'_> {
         let user_id = LinkUserId(self.data.core.next_user_id);
         self.data.core.next_user_id = self.data.core.next_user_id.wrapping_add(1);
         let psn = Psn::new(self.data.core.random.next_u32());
-        let direct = self.groups.at(group).is_none_or(|g| g.terms.direct);
+        let direct = self.data.groups.at(group).is_none_or(|g| g.terms.direct);
         let mut link = Link::new(group, position, path, psn, user_id, self.data.core.now);
         link.direct = direct;
         let (index, _) = self.data.links.insert(link)?;
         if let Some(slot) = self
+            .data
             .groups
             .at_mut(group)
             .and_then(|g| g.links.get_mut(usize::from(position)))
@@ -85,13 +91,13 @@ impl Groups<'_> {
         Some(index)
     }
 
-    /// Makes a connection a member of a group.
+    /// Makes a connection a member of a group, on this link or, over SMC-D, on none.
     pub(crate) fn enter_group(&mut self, group: GroupIdx, link: LinkIdx, conn: ConnIdx) {
         if let Some(record) = self.data.connections.at_mut(conn) {
             record.group = group;
         }
         self.assign_link(link, conn);
-        if let Some(g) = self.groups.at_mut(group) {
+        if let Some(g) = self.data.groups.at_mut(group) {
             g.members.push_back(&mut self.data.connections, conn);
             g.connection_count = g.connection_count.saturating_add(1);
             g.idle_deadline = None;
@@ -114,7 +120,7 @@ impl Groups<'_> {
         size: BufferSize,
     ) -> Acquired {
         //= RENDEZVOUS-055
-        let spare = self.groups.at(group).and_then(|g| {
+        let spare = self.data.groups.at(group).and_then(|g| {
             g.spare
                 .get(kind as usize)?
                 .get(usize::from(size.code()))?
@@ -140,11 +146,8 @@ impl Groups<'_> {
         kind: BufferKind,
         size: BufferSize,
     ) -> Option<BufferIdx> {
-        let device = self
-            .select_links(group, |link| link.goal != QpGoal::Gone)
-            .next()
-            .map(|(_, link)| link.path.device);
-        let g = self.groups.at_mut(group)?;
+        let device = self.buffer_device(group);
+        let g = self.data.groups.at_mut(group)?;
         let elements = match kind {
             BufferKind::Rmb if g.ism_peer().is_some() => 1,
             //= RMB-002
@@ -169,6 +172,17 @@ impl Groups<'_> {
         });
         self.schedule_buffer(index);
         Some(index)
+    }
+
+    /// The device of the next buffer of a group, if any can have one.
+    fn buffer_device(&self, group: GroupIdx) -> Option<BufferDevice> {
+        let g = self.data.groups.at(group)?;
+        if let Some(smcd) = g.smcd() {
+            return (!g.is_ending()).then(|| smcd.device());
+        }
+        let mut links = self.select_links(group, |link| link.goal != QpGoal::Gone);
+        let (_, link) = links.next()?;
+        Some(BufferDevice::Rnic(link.path.device))
     }
 
     fn give_element(&mut self, conn: ConnIdx, index: BufferIdx) {
@@ -238,7 +252,7 @@ impl Groups<'_> {
         let announced = !by_links
             || buffer.agreement != Agreement::Confirmed
             || buffer.is_announced_on(self.active_links(buffer.group));
-        let Some(group) = self.groups.at_mut(buffer.group) else {
+        let Some(group) = self.data.groups.at_mut(buffer.group) else {
             return false;
         };
         let usable = !buffer.retired
@@ -277,11 +291,11 @@ impl Groups<'_> {
         let send = core::mem::replace(&mut record.send_buffer, Idx::NONE);
         let remote = record.leave_remote();
         record.group = Idx::NONE;
-        self.assign_link(Idx::NONE, conn);
+        self.stop_transmits(group, conn);
         let forgotten = self.give_up_element(group, remote);
         if !forgotten
             && remote.rmb.is_some()
-            && let Some(g) = self.groups.at_mut(group)
+            && let Some(g) = self.data.groups.at_mut(group)
         {
             // The peer may give it to the next connection: to be found first.
             g.remote_rmbs.remove(&mut self.remote_rmbs, remote.rmb);
@@ -295,7 +309,7 @@ impl Groups<'_> {
         self.return_element(conn, send, 1);
         let now = self.now();
         let timeouts = self.data.core.config.timeouts;
-        if let Some(g) = self.groups.at_mut(group) {
+        if let Some(g) = self.data.groups.at_mut(group) {
             g.members.remove(&mut self.data.connections, conn);
             g.connection_count = g.connection_count.saturating_sub(1);
             //= LINK-030
@@ -376,7 +390,7 @@ impl Groups<'_> {
         let (group, kind) = (buffer.group, buffer.kind);
         let size = usize::from(buffer.size.code());
         self.unlist_buffer(index);
-        if let Some(g) = self.groups.at_mut(group) {
+        if let Some(g) = self.data.groups.at_mut(group) {
             if let Some(list) = g.spare.get_mut(kind as usize).and_then(|l| l.get_mut(size)) {
                 list.remove(&mut self.buffers, index);
             }

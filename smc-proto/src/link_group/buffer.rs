@@ -16,7 +16,8 @@ use super::ism::IsmBuffer;
 use super::remote_rmb::ElementSet;
 use super::rtokens::{LinkSet, RTokens};
 use crate::command::{BufferKind, RdmaCommand};
-use crate::id::{BufferId, ConnIdx, DeviceId, GroupIdx, Idx, LinkId};
+use crate::devices::BufferDevice;
+use crate::id::{BufferId, ConnIdx, GroupIdx, Idx, LinkId};
 use crate::slots::{Linked, Links};
 use crate::wire::types::{BufferSize, RToken};
 
@@ -24,10 +25,10 @@ use crate::wire::types::{BufferSize, RToken};
 #[derive(Clone, Debug)]
 pub struct Buffer {
     pub(crate) group: GroupIdx,
-    /// The RNIC that is asked for everything about this buffer.
-    pub(crate) device: DeviceId,
-    /// The RNIC on whose list it is.
-    pub(crate) listed_at: DeviceId,
+    /// The device that executes its commands, but for those about another link's RNIC.
+    pub(crate) device: BufferDevice,
+    /// The device on whose list it is.
+    pub(crate) listed_at: BufferDevice,
     pub(crate) kind: BufferKind,
     pub(crate) size: BufferSize,
     pub(crate) elements: u8,
@@ -78,7 +79,7 @@ pub(crate) enum Agreement {
 impl Buffer {
     pub(crate) fn new(
         group: GroupIdx,
-        device: DeviceId,
+        device: BufferDevice,
         kind: BufferKind,
         size: BufferSize,
         elements: u8,
@@ -221,14 +222,11 @@ impl Buffer {
         self.pending.take()
     }
 
-    /// The next control command of a buffer whose group has these links, which are looked up only
-    /// if it depends on them.
+    /// The next control command of a buffer of SMC-R, whose group has these links. They are looked
+    /// up only if it depends on them.
     pub(crate) fn wanted(&self, links: impl FnOnce() -> Registrable) -> Option<Control> {
         if self.is_busy() {
             return None;
-        }
-        if let Some(ism) = self.ism {
-            return self.wanted_of_ism(ism, links);
         }
         let links = links();
         // A link that was drained gives its registrations back first of all.

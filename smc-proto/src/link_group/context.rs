@@ -1,9 +1,10 @@
 //! The context of link groups, and the lists of what their buffers have to do.
 
-use super::{Buffer, Control, Link, LinkGroup, RemoteRmb};
+use super::{Buffer, Control, Link, RemoteRmb};
 use crate::connection_record::ConnectionRecord;
 use crate::data_path::DataPath;
-use crate::id::{BufferId, BufferIdx, ConnIdx, DeviceId, GroupId, GroupIdx, LinkIdx};
+use crate::devices::BufferDevice;
+use crate::id::{BufferId, BufferIdx, ConnIdx, GroupId, GroupIdx, LinkIdx};
 use crate::slots::Pool;
 use crate::time::Instant;
 use crate::trace::{self, TimerKind};
@@ -11,7 +12,6 @@ use crate::trace::{self, TimerKind};
 /// Link groups with what belongs to them, and below it the data path, borrowed for one call.
 pub(crate) struct Groups<'a> {
     pub(crate) data: DataPath<'a>,
-    pub(crate) groups: Pool<'a, LinkGroup>,
     pub(crate) buffers: Pool<'a, Buffer>,
     pub(crate) remote_rmbs: Pool<'a, RemoteRmb>,
 }
@@ -42,7 +42,7 @@ impl Groups<'_> {
     pub(crate) fn group_id(&self, index: GroupIdx) -> GroupId {
         GroupId {
             index,
-            generation: self.groups.generation(index),
+            generation: self.data.groups.generation(index),
         }
     }
 
@@ -66,10 +66,10 @@ impl Groups<'_> {
     /// Sets or clears the deadline of a link group.
     #[inline(always)]
     pub(crate) fn set_group_deadline(&mut self, group: GroupIdx, deadline: Option<Instant>) {
-        if self.data.tap.is_on() && self.groups.deadline(group) != deadline {
+        if self.data.tap.is_on() && self.data.groups.deadline(group) != deadline {
             self.trace_group(group, || trace::deadline(TimerKind::Group, deadline));
         }
-        self.groups.set_deadline(group, deadline);
+        self.data.groups.set_deadline(group, deadline);
     }
 
     /// Sets or clears the deadline of a buffer.
@@ -93,33 +93,41 @@ impl Groups<'_> {
             self.unlist_buffer(index);
         }
         if let (Some(list), Some(buffer)) = (
-            self.data.core.devices.get_mut(usize::from(device.0)),
+            self.data.core.devices.buffers_mut(device),
             self.buffers.at_mut(index),
         ) {
             buffer.listed_at = device;
-            list.buffers.push_back(&mut self.buffers, index);
+            list.push_back(&mut self.buffers, index);
         }
     }
 
-    /// The next control command of a buffer, and the RNIC it is for:
+    /// The next control command of a buffer, and the device it is for:
     /// registrations are a matter of the link's RNIC.
-    pub(crate) fn buffer_work(&self, index: BufferIdx) -> Option<(Control, DeviceId)> {
+    pub(crate) fn buffer_work(&self, index: BufferIdx) -> Option<(Control, BufferDevice)> {
         let buffer = self.buffers.at(index)?;
+        if let Some(ism) = buffer.ism {
+            let is_open = || {
+                let group = self.data.groups.at(buffer.group);
+                group.is_some_and(|group| !group.is_ending())
+            };
+            return Some((buffer.wanted_of_ism(ism, is_open)?, buffer.device));
+        }
         let wanted = buffer.wanted(|| self.registrable(buffer.group))?;
         let link = wanted.link_position().and_then(|position| {
             let links = self.links_of(buffer.group);
             self.link(*links.get(usize::from(position))?)
         });
-        Some((wanted, link.map_or(buffer.device, |link| link.path.device)))
+        let device = link.map_or(buffer.device, |link| BufferDevice::Rnic(link.path.device));
+        Some((wanted, device))
     }
 
-    /// Takes a buffer off the list of the RNIC it waits for.
+    /// Takes a buffer off the list of the device it waits for.
     pub(crate) fn unlist_buffer(&mut self, index: BufferIdx) {
         let Some(device) = self.buffers.at(index).map(|b| b.listed_at) else {
             return;
         };
-        if let Some(list) = self.data.core.devices.get_mut(usize::from(device.0)) {
-            list.buffers.remove(&mut self.buffers, index);
+        if let Some(list) = self.data.core.devices.buffers_mut(device) {
+            list.remove(&mut self.buffers, index);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The last of a link: it leaves its group, and its slot becomes free.
 
 use super::link_state::LinkNotified;
-use super::{Flow, QpGoal};
+use super::{Flow, LinkGroup, QpGoal};
 use crate::id::{GroupIdx, Idx, LinkIdx, RemoteRmbIdx};
 use crate::link_group::Groups;
 use crate::trace::TraceEvent;
@@ -36,12 +36,11 @@ impl Groups<'_> {
         }
     }
 
-    /// The event of the end of a link; an SMC-D group has none.
+    /// The event of the end of a link.
     #[inline(always)]
     pub(crate) fn trace_freed(&mut self, link: LinkIdx) {
         if self.data.tap.is_on()
             && let Some(group) = self.link(link).map(|l| l.group)
-            && self.ism_peer_of(group).is_none()
         {
             let group = self.group_id(group);
             self.trace_link(link, || TraceEvent::LinkFreed { group });
@@ -59,10 +58,11 @@ impl Groups<'_> {
         let port = l.peer.map(|peer| (peer.gid, peer.mac));
         self.data.unlist_link(link);
         self.set_link_deadline(link, None);
-        if let Some(g) = self.groups.at_mut(group) {
-            g.other_port = port.or(g.other_port);
+        if let Some(smcr) = self.data.groups.at_mut(group).and_then(LinkGroup::smcr_mut) {
+            smcr.other_port = port.or(smcr.other_port);
         }
         let member = self
+            .data
             .groups
             .at_mut(group)
             .and_then(|g| g.links.get_mut(usize::from(position)))
@@ -84,7 +84,7 @@ impl Groups<'_> {
     /// one may take its position before the answer comes.
     //= LLC-066
     fn leave_exchange(&mut self, group: GroupIdx, position: u8) {
-        if let Some(g) = self.groups.at_mut(group)
+        if let Some(g) = self.data.groups.at_mut(group)
             && let Flow::ConfirmRkey { links, left, .. } = &mut g.flow
         {
             links.remove(position);
@@ -96,7 +96,7 @@ impl Groups<'_> {
     /// only of those that no link reaches any more. What is kept is forgotten when
     /// another link takes the position.
     pub(super) fn forget_rtokens(&mut self, group: GroupIdx, position: u8, keep: bool) {
-        let Some(list) = self.groups.at(group).map(|g| g.remote_rmbs) else {
+        let Some(list) = self.data.groups.at(group).map(|g| g.remote_rmbs) else {
             return;
         };
         let mut next = list.first();

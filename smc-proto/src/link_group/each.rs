@@ -18,7 +18,7 @@ impl Groups<'_> {
         group: GroupIdx,
         mut holds: impl FnMut(&mut Self, ConnIdx) -> bool,
     ) -> Option<ConnIdx> {
-        let members = self.groups.at(group)?.members;
+        let members = self.data.groups.at(group)?.members;
         let mut next = members.first();
         while let Some(conn) = next {
             self.step();
@@ -36,7 +36,7 @@ impl Groups<'_> {
         group: GroupIdx,
         mut act: impl FnMut(&mut Self, BufferIdx),
     ) {
-        let Some(list) = self.groups.at(group).map(|g| g.buffers) else {
+        let Some(list) = self.data.groups.at(group).map(|g| g.buffers) else {
             return;
         };
         let mut next = list.first();

@@ -37,7 +37,7 @@ impl Groups<'_> {
             return;
         };
         let (group, link_state) = (l.group, l.link_state);
-        let Some(g) = self.groups.at(group) else {
+        let Some(g) = self.data.groups.at(group) else {
             return;
         };
         if g.is_ending() {
@@ -117,7 +117,7 @@ impl Groups<'_> {
                 self.arm_link(index);
             }
         }
-        if let Some(g) = self.groups.at_mut(group)
+        if let Some(g) = self.data.groups.at_mut(group)
             && g.incoming_rkey
                 .is_some_and(|incoming| incoming.via_link == link)
         {
@@ -128,7 +128,7 @@ impl Groups<'_> {
 
     /// Whether a group is past its first link.
     pub(crate) fn takes_exchanges(&self, group: GroupIdx) -> bool {
-        self.groups.at(group).is_some_and(|g| {
+        self.data.groups.at(group).is_some_and(|g| {
             g.is_active() || g.state == GroupState::Forming(super::Formation::AddingSecond)
         })
     }

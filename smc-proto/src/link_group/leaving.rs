@@ -59,7 +59,7 @@ impl Groups<'_> {
         });
         self.data.trace_link_changes(link, before);
         self.arm_link(link);
-        if let Some(g) = self.groups.at_mut(group) {
+        if let Some(g) = self.data.groups.at_mut(group) {
             g.lost_links = true;
         }
         self.review_symmetry(group);

@@ -8,18 +8,16 @@ use core::hash::{Hash, Hasher};
 pub(crate) use open_transmit::OpenTransmit;
 pub(crate) use queue_pair::{QpGoal, QpState};
 
-use super::ism::Lower;
 use super::link_state::{LinkNotified, LinkState};
+use super::transmit_queue::TransmitQueue;
 use crate::command::QpAddress;
 use crate::config::{DATA_SLOTS, LINKS_PER_GROUP, REPLY_SLOTS, SEND_SLOTS};
 use crate::connection::NotifyRecord;
-use crate::connection_record::ConnectionRecord;
-use crate::connection_record::list::READY;
 use crate::fingerprint::until;
-use crate::id::{ConnIdx, GroupIdx, Idx};
+use crate::id::{ConnIdx, GroupIdx};
 use crate::path::{LocalPath, RoceVersion};
 use crate::queue::Queue;
-use crate::slots::{Linked, Links, List};
+use crate::slots::{Linked, Links};
 use crate::time::Instant;
 use crate::version::SERVES_V2;
 use crate::wire::llc::LLC_LENGTH;
@@ -42,7 +40,6 @@ pub struct Link {
     /// Position in the group, below [`LINKS_PER_GROUP`].
     pub(crate) position: u8,
     pub(crate) path: LocalPath,
-    pub(crate) lower: Lower,
     pub(crate) number: LinkNumber,
     pub(crate) user_id: LinkUserId,
     /// The peer's number of the link, 0 until the peer confirms it.
@@ -67,14 +64,10 @@ pub struct Link {
     /// Buffers registered on this link, or about to be.
     pub(crate) registrations: u16,
     /// Connections with something to send.
-    pub(crate) ready: List<ConnectionRecord, READY>,
+    pub(crate) queue: TransmitQueue,
     /// [`Core::changes`](crate::core::Core::changes) as this link last transmitted, 0 if
     /// it had none.
     flowed_at: u64,
-    /// The last connection of the link's present round, and the most transmits that
-    /// are left of it, 0 between rounds.
-    round_last: ConnIdx,
-    round_left: u16,
     /// The transmit that is given out step by step; its SEND counts as in flight already.
     pub(crate) transmit: Option<OpenTransmit>,
     pub(crate) in_flight: Queue<SendKind, SEND_SLOTS>,
@@ -158,7 +151,6 @@ impl Link {
             group,
             position,
             path,
-            lower: Lower::QueuePair,
             number: LinkNumber(0),
             user_id,
             peer_user_id: LinkUserId(0),
@@ -175,10 +167,8 @@ impl Link {
             mtu: path.mtu,
             direct: true,
             registrations: 0,
-            ready: List::EMPTY,
+            queue: TransmitQueue::EMPTY,
             flowed_at: 0,
-            round_last: Idx::NONE,
-            round_left: 0,
             transmit: None,
             in_flight: Queue::new(),
             replies: Queue::new(),
@@ -216,8 +206,7 @@ impl Link {
         self.link_state.fingerprint(now, hasher);
         (self.request, self.path.device, self.path.port).hash(hasher);
         (self.path.roce, self.direct, self.large).hash(hasher);
-        self.lower.hash(hasher);
-        (self.round_last, self.round_left).hash(hasher);
+        self.queue.fingerprint(hasher);
         if let Some(transmit) = &self.transmit {
             transmit.fingerprint(hasher);
         }
@@ -228,27 +217,11 @@ impl Link {
         }
     }
 
-    /// Counts a transmit of this connection in the link's round, and returns whether the link
-    /// keeps its place on its device's list: until each connection that was ready as the round
-    /// began has transmitted once. So connections of large groups get no less than those of
-    /// small ones.
+    /// Counts a transmit of this connection in the link's round. Returns whether the link keeps its
+    /// place on its device's list.
     #[inline(always)]
     pub(crate) fn advance_round(&mut self, index: ConnIdx) -> bool {
-        if self.round_left == 0 {
-            let Some(last) = self.ready.last() else {
-                return false;
-            };
-            self.round_last = last;
-            self.round_left = self.connections;
-        }
-        self.round_left = self.round_left.saturating_sub(1);
-        if index == self.round_last {
-            self.round_left = 0;
-        }
-        if self.round_left == 0 {
-            self.round_last = Idx::NONE;
-        }
-        self.round_left > 0
+        self.queue.advance_round(index, self.connections)
     }
 
     /// Gives it the other end of its queue pair. The path MTU is the smaller of both.
@@ -260,13 +233,9 @@ impl Link {
         self.peer = Some(peer);
     }
 
-    /// Nothing more is sent on it, and its queue pair goes. A path through an ISM
-    /// device has none: it is gone at once, or once the peer was notified.
+    /// Nothing more is sent on it, and its queue pair goes.
     pub(crate) fn shut(&mut self) {
         self.goal = QpGoal::Gone;
-        if let Some(state) = self.lower.state_when_shut() {
-            self.state = state;
-        }
         self.transmit = None;
         self.replies.clear();
         self.request = None;
@@ -392,21 +361,11 @@ impl Link {
         self.flowed_at == changes
     }
 
-    /// Whether it carries data, and no connection transmits or waits to.
-    #[cfg(feature = "smc-d")]
-    #[inline(always)]
-    pub(crate) fn is_idle_for_data(&self) -> bool {
-        self.ready.is_empty()
-            && self.transmit.is_none()
-            && self.is_usable()
-            && self.link_state.carries_data()
-    }
-
     /// Whether a connection waits to transmit and can do so, on a link that
     /// carries data.
     #[inline(always)]
     pub(crate) fn wants_transmit(&self) -> bool {
-        !self.ready.is_empty() && self.has_free_slot()
+        !self.queue.is_empty() && self.has_free_slot()
     }
 
     /// Whether the device has anything to fetch from this link.

@@ -36,7 +36,7 @@ impl Groups<'_> {
     /// A SEND that is not a CDC message.
     pub(crate) fn on_llc(&mut self, link: LinkIdx, bytes: &[u8]) {
         let group = self.link(link).map_or(Idx::NONE, |l| l.group);
-        let is_v2 = self.groups.at(group).is_some_and(|g| g.terms.is_v2());
+        let is_v2 = self.data.groups.at(group).is_some_and(|g| g.terms.is_v2());
         let (message, form) = match form::read(bytes, is_v2) {
             Ok(Some(read)) => read,
             Ok(None) => {
@@ -55,7 +55,7 @@ impl Groups<'_> {
         };
         count(&mut self.data.core.statistics.llc_received);
         self.trace_link(link, || trace::llc_received(bytes));
-        if self.groups.at(group).is_none_or(|g| g.is_ending()) {
+        if self.data.groups.at(group).is_none_or(|g| g.is_ending()) {
             self.trace_link(link, || ignored(bytes));
             return;
         }
@@ -198,7 +198,7 @@ impl Groups<'_> {
         let group = self.link(link).map_or(Idx::NONE, |l| l.group);
         let now = self.now();
         let timeouts = self.data.core.config.timeouts;
-        let Some(g) = self.groups.at_mut(group) else {
+        let Some(g) = self.data.groups.at_mut(group) else {
             return;
         };
         let wait = match g.state {
@@ -212,7 +212,7 @@ impl Groups<'_> {
     /// The adapter confirmed that the request of the exchange left.
     pub(crate) fn on_request_sent(&mut self, link: LinkIdx) {
         let group = self.link(link).map_or(Idx::NONE, |l| l.group);
-        let Some(g) = self.groups.at(group) else {
+        let Some(g) = self.data.groups.at(group) else {
             return;
         };
         //= LINK-032

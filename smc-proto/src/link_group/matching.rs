@@ -17,14 +17,6 @@ pub(crate) fn peer_bucket(peer: PeerId) -> usize {
 }
 
 impl LinkGroup {
-    /// The hash bucket of the group.
-    fn bucket(&self) -> usize {
-        match &self.kind {
-            GroupKind::SmcD(ism_peer) => ism_peer.bucket(),
-            GroupKind::SmcR => peer_bucket(self.peer_id),
-        }
-    }
-
     /// Whether it can take one connection more. Limits of SMC-R are none of SMC-D's,
     /// and there both sides look up groups.
     ///
@@ -37,7 +29,7 @@ impl LinkGroup {
     fn has_room(&self, limit: u16) -> bool {
         match self.kind {
             GroupKind::SmcD(_) => !self.is_ending(),
-            GroupKind::SmcR => {
+            GroupKind::SmcR(_) => {
                 self.role == Role::Server
                     && !self.is_ending()
                     && !self.flow.ends_group()
@@ -56,28 +48,28 @@ impl Groups<'_> {
     /// this side as server are looked up by peer.
     pub(crate) fn offer_group(&mut self, group: GroupIdx) {
         let own = self.data.core.config.connections_per_group;
-        let Some(g) = self.groups.at(group) else {
+        let Some(g) = self.data.groups.at(group) else {
             return;
         };
         //= V2-212
         let limit = u16::from(own.min(g.terms.max_connections));
-        let (bucket, has_room) = (g.bucket(), g.has_room(limit));
+        let (bucket, has_room) = (g.kind.bucket(), g.has_room(limit));
         if let Some(list) = self.data.core.joinable.get_mut(bucket) {
             if has_room {
-                list.push_back(&mut self.groups, group);
+                list.push_back(&mut self.data.groups, group);
             } else {
-                list.remove(&mut self.groups, group);
+                list.remove(&mut self.data.groups, group);
             }
         }
     }
 
     /// Takes a group that ends off the list.
     pub(crate) fn withdraw_group(&mut self, group: GroupIdx) {
-        let Some(g) = self.groups.at(group) else {
+        let Some(g) = self.data.groups.at(group) else {
             return;
         };
-        if let Some(list) = self.data.core.joinable.get_mut(g.bucket()) {
-            list.remove(&mut self.groups, group);
+        if let Some(list) = self.data.core.joinable.get_mut(g.kind.bucket()) {
+            list.remove(&mut self.data.groups, group);
         }
     }
 
@@ -94,18 +86,21 @@ impl Groups<'_> {
         paths: &[LocalPath],
         port: (Gid, Mac),
     ) -> bool {
-        let Some(g) = self.groups.at(group) else {
+        let Some(g) = self.data.groups.at(group) else {
+            return false;
+        };
+        let Some(smcr) = g.smcr() else {
             return false;
         };
         //= V2-210
         let same = |named: Option<(Gid, Mac)>| {
             named == Some(port) || (g.terms.is_v2() && named.is_some_and(|(gid, _)| gid == port.0))
         };
-        let known = same(g.proposed) || same(g.other_port);
+        let known = same(smcr.proposed) || same(smcr.other_port);
         let mut links = self.select_links(group, |link| {
             matches!(link.link_state, LinkState::Active | LinkState::Adding)
         });
-        paths.iter().any(|path| path.lan == g.lan)
+        paths.iter().any(|path| path.lan == smcr.lan)
             && (known || links.any(|(_, link)| link.leads_to(port.0, port.1)))
     }
 

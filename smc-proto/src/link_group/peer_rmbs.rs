@@ -17,7 +17,7 @@ impl Groups<'_> {
         position: u8,
         rtoken: RToken,
     ) -> Option<RemoteRmbIdx> {
-        let g = self.groups.at_mut(group)?;
+        let g = self.data.groups.at_mut(group)?;
         let known = remote_rmb::find(
             &mut self.remote_rmbs,
             &g.remote_rmbs,
@@ -46,12 +46,12 @@ impl Groups<'_> {
     /// without another write (AMB-50). Whether it was known. Of several RMBs with this
     /// key the peer withdraws one that no connection uses (RMB-028).
     pub(crate) fn forget_rkey(&mut self, group: GroupIdx, position: u8, rkey: RKey) -> bool {
-        if self.groups.at(group).is_none() {
+        if self.data.groups.at(group).is_none() {
             return false;
         }
         let find = |groups: &mut Self, unused: bool| {
             // The list is another one once an RMB that no link reaches is forgotten.
-            let Some(list) = groups.groups.at(group).map(|g| g.remote_rmbs) else {
+            let Some(list) = groups.data.groups.at(group).map(|g| g.remote_rmbs) else {
                 return Idx::NONE;
             };
             let (pool, steps) = (&mut groups.remote_rmbs, &mut groups.data.core.steps);
@@ -130,7 +130,7 @@ impl Groups<'_> {
     }
 
     pub(crate) fn remove_remote_rmb(&mut self, group: GroupIdx, index: RemoteRmbIdx) {
-        if let Some(g) = self.groups.at_mut(group) {
+        if let Some(g) = self.data.groups.at_mut(group) {
             g.remote_rmbs.remove(&mut self.remote_rmbs, index);
             g.remote_rmb_count = g.remote_rmb_count.saturating_sub(1);
             // A CONTINUATION must not reach the next owner of the slot.

@@ -2,8 +2,7 @@
 
 use crate::event::CloseReason;
 use crate::id::{DeviceId, GroupIdx, Idx};
-use crate::link_group::Fallback;
-use crate::link_group::Groups;
+use crate::link_group::{Fallback, Groups, LinkGroup};
 use crate::path::LocalPath;
 use crate::trace::TraceEvent;
 use crate::wire::types::{DeleteLinkReason, DiagnosisCode};
@@ -39,14 +38,17 @@ impl Groups<'_> {
         self.data
             .trace(|| (device.into(), TraceEvent::PortUp { port }));
         self.data.core.ports.learn(path);
-        for group in self.groups.indices() {
+        for group in self.data.groups.indices() {
             let concerned = self
+                .data
                 .groups
                 .at(group)
-                .is_some_and(|g| g.is_active() && g.lan == path.lan);
+                .filter(|g| g.is_active())
+                .and_then(LinkGroup::smcr)
+                .is_some_and(|smcr| smcr.lan == path.lan);
             if concerned {
                 self.step();
-                if let Some(g) = self.groups.at_mut(group) {
+                if let Some(g) = self.data.groups.at_mut(group) {
                     g.add_schedule.failures = 0;
                 }
                 self.try_for_link(group);
@@ -61,7 +63,7 @@ impl Groups<'_> {
     //= LINK-045
     //= LLC-030
     pub(crate) fn hint_spare_port(&mut self, group: GroupIdx) {
-        let wanted = self.groups.at(group).is_some_and(|g| g.is_active())
+        let wanted = self.data.groups.at(group).is_some_and(|g| g.is_active())
             && self.has_room_for_link(group)
             && self.spare_port(group, None).is_some();
         let via_link = self.link_for_llc(group, Idx::NONE);

@@ -29,7 +29,8 @@ pub(crate) enum Acquired {
 impl Groups<'_> {
     /// Whether a group has as many RMBs as it may.
     pub(super) fn is_full_of_rmbs(&self, group: GroupIdx) -> bool {
-        self.groups
+        self.data
+            .groups
             .at(group)
             .is_some_and(|g| g.ism_peer().is_none() && g.rmb_count >= RMBS_PER_GROUP)
     }
@@ -61,7 +62,7 @@ impl Groups<'_> {
             }
             self.withdraw_rmb(victim);
         }
-        if let Some(g) = self.groups.at_mut(group) {
+        if let Some(g) = self.data.groups.at_mut(group) {
             g.rmb_awaited = true;
         }
         Acquired::Later
@@ -71,7 +72,7 @@ impl Groups<'_> {
     /// the first one that waits may ask again. When it has its RMB, next comes
     /// the next.
     pub(crate) fn wake_for_rmb(&mut self, group: GroupIdx) {
-        if !self.groups.at(group).is_some_and(|g| g.rmb_awaited) {
+        if !self.data.groups.at(group).is_some_and(|g| g.rmb_awaited) {
             return;
         }
         let waits = |groups: &mut Self, conn| {
@@ -81,7 +82,7 @@ impl Groups<'_> {
         };
         if let Some(conn) = self.find_member(group, waits) {
             self.data.wake(conn);
-        } else if let Some(g) = self.groups.at_mut(group) {
+        } else if let Some(g) = self.data.groups.at_mut(group) {
             g.rmb_awaited = false;
         }
     }

@@ -12,14 +12,16 @@ use crate::wire::types::{Gid, LinkNumber, Mac};
 impl Groups<'_> {
     /// Links of a group, by position; `NONE` where there is none.
     pub(crate) fn links_of(&self, group: GroupIdx) -> [LinkIdx; LINKS_PER_GROUP] {
-        self.groups
+        self.data
+            .groups
             .at(group)
             .map_or([Idx::NONE; LINKS_PER_GROUP], |g| g.links)
     }
 
     /// Whether this side decides about the links of a group (LINK-024).
     pub(crate) fn is_server(&self, group: GroupIdx) -> bool {
-        self.groups
+        self.data
+            .groups
             .at(group)
             .is_some_and(|g| g.role == Role::Server)
     }
@@ -114,12 +116,13 @@ impl Groups<'_> {
         group: GroupIdx,
         peer: Option<(Gid, Mac)>,
     ) -> Option<LocalPath> {
-        let g = self.groups.at(group)?;
+        let g = self.data.groups.at(group)?;
+        let smcr = g.smcr()?;
         self.data
             .core
             .ports
             //= LINK-006
-            .on(g.lan, g.terms.version)
+            .on(smcr.lan, g.terms.version)
             .filter(|path| !self.is_parallel(group, path, peer))
             .filter_map(|path| {
                 let users = |asymmetric| {
@@ -174,6 +177,7 @@ impl Groups<'_> {
     //= LINK-038
     pub(crate) fn has_room_for(&self, group: GroupIdx, asymmetric: bool) -> bool {
         let most = self
+            .data
             .groups
             .at(group)
             .map_or(0, |g| usize::from(g.max_links));
@@ -229,6 +233,7 @@ impl Groups<'_> {
     //= LINK-027
     pub(crate) fn next_link_number(&mut self, group: GroupIdx) -> LinkNumber {
         let mut number = self
+            .data
             .groups
             .at(group)
             .map_or(LinkNumber(0), |g: &LinkGroup| g.last_number);
@@ -243,10 +248,16 @@ impl Groups<'_> {
                 break;
             }
         }
-        if let Some(g) = self.groups.at_mut(group) {
+        if let Some(g) = self.data.groups.at_mut(group) {
             g.last_number = number;
         }
         number
+    }
+
+    /// Keeps a connection of a group from transmitting: it has no link, and waits for no ISM device.
+    pub(crate) fn stop_transmits(&mut self, group: GroupIdx, conn: ConnIdx) {
+        self.assign_link(Idx::NONE, conn);
+        self.leave_smcd_queue(group, conn);
     }
 
     /// Gives a connection's writes to a link, or to none.
@@ -256,7 +267,7 @@ impl Groups<'_> {
         };
         let before = core::mem::replace(&mut record.link, link);
         if let Some(l) = self.data.links.at_mut(before) {
-            l.ready.remove(&mut self.data.connections, conn);
+            l.queue.ready.remove(&mut self.data.connections, conn);
             l.connections = l.connections.saturating_sub(1);
         }
         if let Some(l) = self.data.links.at_mut(link) {

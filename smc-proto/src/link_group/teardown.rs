@@ -35,7 +35,7 @@ impl Groups<'_> {
     //= FAILOVER-025
     pub(crate) fn end_group(&mut self, group: GroupIdx, reason: CloseReason, fallback: Fallback) {
         self.withdraw_group(group);
-        let Some(g) = self.groups.at_mut(group) else {
+        let Some(g) = self.data.groups.at_mut(group) else {
             return;
         };
         if g.is_ending() {
@@ -71,6 +71,7 @@ impl Groups<'_> {
                 l.shut();
             }
         }
+        self.close_smcd(group);
         self.each_member(group, |groups, conn| {
             match groups.conn(conn).map(|record| record.phase) {
                 Some(Phase::Rendezvous(_)) => groups.data.wake(conn),
@@ -85,18 +86,15 @@ impl Groups<'_> {
                     // Where its application may still read, or has it lent, the links go earlier.
                     let phase = groups.conn(conn).map(|record| record.phase);
                     if phase == Some(Phase::Active) {
-                        groups.assign_link(Idx::NONE, conn);
+                        groups.stop_transmits(group, conn);
                     }
                 }
                 _ => groups.release(conn),
             }
         });
         self.wake_queued(group);
+        self.complete_last_transmit(group);
         for link in links {
-            if self.ism_peer_of(group).is_some() {
-                // Nothing is in flight to a device, but a transmit may have been begun.
-                self.on_drained(link);
-            }
             self.drop_absent_link(link);
             self.data.schedule_link(link);
         }
@@ -107,7 +105,7 @@ impl Groups<'_> {
     /// Gives the buffers of a group that ends back, once no queue pair can touch
     /// them any more.
     pub(crate) fn retire_buffers_if_drained(&mut self, group: GroupIdx) {
-        let ending = self.groups.at(group).is_some_and(LinkGroup::is_ending);
+        let ending = self.data.groups.at(group).is_some_and(LinkGroup::is_ending);
         let alive = self
             .select_links(group, |link| {
                 link.state < QpState::Drained && link.state != QpState::Absent
@@ -130,7 +128,7 @@ impl Groups<'_> {
         let Some(group) = self.link(link).map(|l| l.group) else {
             return;
         };
-        if self.groups.at(group).is_some_and(|g| !g.is_ending()) {
+        if self.data.groups.at(group).is_some_and(|g| !g.is_ending()) {
             if let Some(l) = self.data.links.at_mut(link) {
                 l.in_flight.clear();
             }
@@ -189,26 +187,31 @@ impl Groups<'_> {
 
     /// Frees the slot of a group of which nothing is left.
     pub(crate) fn try_free_group(&mut self, group: GroupIdx) {
-        let Some(g) = self.groups.at_mut(group) else {
+        let Some(g) = self.data.groups.at_mut(group) else {
             return;
         };
-        if !g.is_ending() || !g.has_no_link() || !g.members.is_empty() || !g.buffers.is_empty() {
+        if !g.is_ending() || !g.has_left_peer() || !g.members.is_empty() || !g.buffers.is_empty() {
             return;
         }
-        while let Some(rmb) = self.groups.at(group).and_then(|g| g.remote_rmbs.first()) {
+        while let Some(rmb) = self
+            .data
+            .groups
+            .at(group)
+            .and_then(|g| g.remote_rmbs.first())
+        {
             self.step();
             self.remove_remote_rmb(group, rmb);
         }
         // Only a group that was reported up is reported down.
-        match self.groups.at(group).map(|g| g.notified) {
+        match self.data.groups.at(group).map(|g| g.notified) {
             Some(GroupNotified::Up) => self
                 .data
                 .core
                 .groups_down
-                .push_back(&mut self.groups, group),
+                .push_back(&mut self.data.groups, group),
             Some(GroupNotified::Nothing) => {
                 self.trace_group(group, || TraceEvent::GroupFreed);
-                self.groups.remove(group);
+                self.data.groups.remove(group);
             }
             _ => {}
         }

@@ -4,6 +4,7 @@
 //! The progress of a rendezvous is in its [`Contact`](crate::connection_record::Contact); what
 //! it decides is not the business of link groups.
 
+use super::LinkGroup;
 use crate::command::QpAddress;
 use crate::connection_record::{ContactStep, Phase};
 use crate::id::{BufferIdx, ConnIdx, GroupIdx, Idx, LinkIdx, RemoteRmbIdx};
@@ -56,7 +57,7 @@ impl Groups<'_> {
             return;
         };
         let group = core::mem::replace(&mut record.contact.queued_on, Idx::NONE);
-        if let Some(g) = self.groups.at_mut(group) {
+        if let Some(g) = self.data.groups.at_mut(group) {
             g.queued.remove(&mut self.data.connections, conn);
         } else {
             debug_assert!(group.is_none(), "a group that is waited for is not freed");
@@ -65,7 +66,7 @@ impl Groups<'_> {
 
     /// A group is formed, or ends: connections that waited for it go on.
     pub(super) fn wake_queued(&mut self, group: GroupIdx) {
-        while let Some(conn) = self.groups.at(group).and_then(|g| g.queued.first()) {
+        while let Some(conn) = self.data.groups.at(group).and_then(|g| g.queued.first()) {
             self.unqueue(conn);
             self.data.wake(conn);
         }
@@ -75,7 +76,7 @@ impl Groups<'_> {
     /// whether they can go on.
     pub(crate) fn wake_rendezvous(&mut self, group: GroupIdx) {
         // The first contact does not wait for further links.
-        if self.groups.at(group).is_some_and(|g| g.is_active()) {
+        if self.data.groups.at(group).is_some_and(|g| g.is_active()) {
             self.each_member(group, |groups, conn| groups.data.wake(conn));
         }
     }
@@ -102,8 +103,8 @@ impl Groups<'_> {
         else {
             return false;
         };
-        if let Some(g) = self.groups.at_mut(group) {
-            g.former.push(FormerLink { peer, position });
+        if let Some(smcr) = self.data.groups.at_mut(group).and_then(LinkGroup::smcr_mut) {
+            smcr.former.push(FormerLink { peer, position });
         }
         let awaits_confirm = |groups: &mut Self, conn| {
             let record = groups.conn(conn);
@@ -114,7 +115,8 @@ impl Groups<'_> {
 
     /// Whether a Confirm on its way may name a link that was at this position.
     pub(super) fn is_remembered(&mut self, group: GroupIdx, position: u8) -> bool {
-        let Some(former) = self.groups.at(group).map(|g| g.former) else {
+        let smcr = self.data.groups.at(group).and_then(LinkGroup::smcr);
+        let Some(former) = smcr.map(|smcr| smcr.former) else {
             return false;
         };
         let remembers = |groups: &mut Self, conn| {

@@ -5,24 +5,15 @@
 
 use core::hash::Hasher;
 
-use super::buffer::{Control, Registrable};
-use super::{Buffer, Groups, LinkGroup, QpState};
+use super::buffer::Control;
+use super::{Buffer, Groups};
 use crate::command::BufferKind;
+use crate::devices::BufferDevice;
 use crate::id::{BufferIdx, ConnIdx, DeviceId, GroupIdx};
 use crate::time::Duration;
 
 /// How long a DMB is spare: there is none.
 pub(super) const SPARE_DMB: Duration = Duration::ZERO;
-
-/// Which kind of group it is.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[allow(dead_code, reason = "groups of SMC-D need the feature")]
-pub(crate) enum GroupKind {
-    /// Links between RNICs.
-    SmcR,
-    /// A path through an ISM device.
-    SmcD(IsmPeer),
-}
 
 /// The path through an ISM device to a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -32,25 +23,32 @@ pub(crate) enum IsmPeer {}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum IsmBuffer {}
 
-/// What carries a link's work.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum Lower {
-    /// A queue pair of an RNIC.
-    QueuePair,
-}
+/// What only a group of SMC-D has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum SmcdGroup {}
 
-impl Lower {
-    /// The state that a link has as soon as it is shut: its queue pair goes by commands for its
-    /// RNIC.
-    pub(super) const fn state_when_shut(self) -> Option<QpState> {
-        match self {
-            Self::QueuePair => None,
-        }
+impl SmcdGroup {
+    /// The path through an ISM device.
+    pub(super) const fn peer(&self) -> IsmPeer {
+        match *self {}
     }
-}
 
-impl IsmPeer {
+    /// The hash bucket of groups with this peer.
     pub(super) const fn bucket(&self) -> usize {
+        match *self {}
+    }
+
+    /// The own device.
+    pub(super) const fn device(&self) -> BufferDevice {
+        match *self {}
+    }
+
+    /// Whether the peer is still to be notified of the end of the group.
+    pub(super) const fn is_farewell_due(&self) -> bool {
+        match *self {}
+    }
+
+    pub(super) fn fingerprint<H: Hasher>(&self, _: &mut H) {
         match *self {}
     }
 }
@@ -73,16 +71,9 @@ impl Buffer {
     pub(super) fn wanted_of_ism(
         &self,
         ism: IsmBuffer,
-        _: impl FnOnce() -> Registrable,
+        _: impl FnOnce() -> bool,
     ) -> Option<Control> {
         match ism {}
-    }
-}
-
-impl LinkGroup {
-    /// The path through an ISM device.
-    pub(crate) const fn ism_peer(&self) -> Option<IsmPeer> {
-        None
     }
 }
 
@@ -98,6 +89,15 @@ impl Groups<'_> {
     pub(super) const fn end_ism_groups_gracefully(&self, _: GroupIdx, ism_peer: IsmPeer) {
         match ism_peer {}
     }
+
+    /// No group is of SMC-D.
+    pub(super) const fn close_smcd(&self, _: GroupIdx) {}
+
+    /// No group is of SMC-D.
+    pub(super) const fn complete_last_transmit(&self, _: GroupIdx) {}
+
+    /// No group is of SMC-D.
+    pub(super) const fn leave_smcd_queue(&self, _: GroupIdx, _: ConnIdx) {}
 
     /// No buffer is a DMB, which has an owner.
     pub(super) const fn note_owner(&self, _: BufferIdx, _: ConnIdx) {}

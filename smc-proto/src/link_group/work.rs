@@ -5,6 +5,7 @@ use super::link::OpenTransmit;
 use crate::command::{DataTransmit, RdmaCommand};
 use crate::connection_record::Phase;
 use crate::data_path::Deferred;
+use crate::devices::BufferDevice;
 use crate::id::{BufferIdx, DeviceId, Idx, LinkId, LinkIdx, WrId};
 use crate::link_group::Groups;
 use crate::stats::count;
@@ -14,8 +15,7 @@ impl Groups<'_> {
     /// The next command for a device, derived from the state of its links and
     /// buffers; `None` if there is nothing to do.
     pub(crate) fn next_rdma(&mut self, device: DeviceId) -> Option<RdmaCommand> {
-        let slot = usize::from(device.0);
-        while let Some(buffer) = self.data.core.devices.get(slot)?.buffers.first() {
+        while let Some(buffer) = self.data.core.devices.rnic(device)?.buffers.first() {
             if let Some(command) = self.next_buffer_command(buffer, device) {
                 return Some(command);
             }
@@ -23,7 +23,7 @@ impl Groups<'_> {
             // Its next command may be one for another RNIC.
             self.schedule_buffer(buffer);
         }
-        while let Some(link) = self.data.core.devices.get(slot)?.links.first() {
+        while let Some(link) = self.data.core.devices.rnic(device)?.links.first() {
             if let Some(command) = self.next_link_command(link) {
                 return Some(command);
             }
@@ -35,7 +35,7 @@ impl Groups<'_> {
     fn next_buffer_command(&mut self, index: BufferIdx, device: DeviceId) -> Option<RdmaCommand> {
         let id = self.buffer_id(index);
         let (wanted, at) = self.buffer_work(index)?;
-        if at != device {
+        if at != BufferDevice::Rnic(device) {
             return None;
         }
         let group = self.buffers.at(index)?.group;
@@ -109,7 +109,7 @@ impl Groups<'_> {
 
     /// Starts the transmit of the next connection on the link's list. `None` if no connection
     /// has anything to send, or the link has no free slot.
-    pub(super) fn open_transmit(&mut self, link: LinkIdx) -> Option<()> {
+    fn open_transmit(&mut self, link: LinkIdx) -> Option<()> {
         loop {
             let state = self.link(link)?;
             if !state.has_data_slot() {

@@ -266,7 +266,7 @@ impl Engine<'_> {
         };
         let link = self.group(group).map_or(Idx::NONE, |g| g.first_link());
         self.bind_link(link, accept, QpGoal::Rtr);
-        if let Some(g) = self.groups.groups.at_mut(group) {
+        if let Some(g) = self.groups.data.groups.at_mut(group) {
             g.founder = conn;
         }
         if let Some(record) = self.groups.data.connections.at_mut(conn) {
@@ -278,7 +278,7 @@ impl Engine<'_> {
     /// Keeps what the server of a new group says of its host.
     pub(crate) fn keep_host(&mut self, conn: ConnIdx, host: Option<PeerHost>) {
         let group = self.conn(conn).map_or(Idx::NONE, |record| record.group);
-        if let (Some(host), Some(g)) = (host, self.groups.groups.at_mut(group)) {
+        if let (Some(host), Some(g)) = (host, self.groups.data.groups.at_mut(group)) {
             g.host = host;
         }
     }
@@ -328,7 +328,7 @@ impl Engine<'_> {
             let fits = |g: &LinkGroup| {
                 g.role == Role::Client
                     && !g.is_ending()
-                    && g.peer_id == accept.peer_id
+                    && g.is_with(accept.peer_id)
                     && g.vlan == vlan
                     && g.terms.version == version
             };
@@ -343,8 +343,8 @@ impl Engine<'_> {
     /// Whether a group with the sender of an Accept ever lost a link, which may be
     /// the one it names.
     fn lost_links_to(&mut self, accept: &PeerEnd) -> bool {
-        let hit = self.groups.groups.view().iter().find(|(_, g)| {
-            g.role == Role::Client && g.lost_links && g.is_active() && g.peer_id == accept.peer_id
+        let hit = self.groups.data.groups.view().iter().find(|(_, g)| {
+            g.role == Role::Client && g.lost_links && g.is_active() && g.is_with(accept.peer_id)
         });
         hit.is_some()
     }

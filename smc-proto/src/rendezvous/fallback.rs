@@ -127,12 +127,12 @@ impl Engine<'_> {
         };
         let carries_others = self.carries_connections(group);
         if carries_others
-            && let Some(g) = self.groups.groups.at_mut(group)
+            && let Some(g) = self.groups.data.groups.at_mut(group)
             && g.founder == conn
         {
             g.founder = Idx::NONE;
             self.groups.lose_element(conn);
-        } else if let Some(g) = self.groups.groups.at_mut(group)
+        } else if let Some(g) = self.groups.data.groups.at_mut(group)
             && g.founder == conn
         {
             g.founder = Idx::NONE;

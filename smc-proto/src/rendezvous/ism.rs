@@ -135,7 +135,7 @@ impl Engine<'_> {
             self.decline(handshake, DiagnosisCode::MEMORY, false);
             return;
         };
-        if let Some(g) = self.groups.groups.at_mut(group) {
+        if let Some(g) = self.groups.data.groups.at_mut(group) {
             g.founder = conn;
         }
         if let Some(record) = self.groups.data.connections.at_mut(conn) {
@@ -158,8 +158,7 @@ impl Engine<'_> {
         let send = h.options.send_buffer.unwrap_or(config.send_buffer);
         let peer_dmb = h.smcd.and_then(|ends| ends.peer_dmb);
         self.prepare(handshake, now, wait);
-        let link = self.group(group).map_or(Idx::NONE, LinkGroup::first_link);
-        self.groups.enter_group(group, link, conn);
+        self.groups.enter_group(group, Idx::NONE, conn);
         let mut acquire = |kind, size| {
             let acquired = self.groups.acquire_buffer(group, conn, kind, size);
             acquired == Acquired::Yes
@@ -344,7 +343,7 @@ impl Engine<'_> {
         if let (Some(group), Some(v2)) = (founded, &confirm.v2) {
             match version::confirmed(terms, &v2.extension) {
                 Ok(terms) => {
-                    if let Some(g) = self.groups.groups.at_mut(group) {
+                    if let Some(g) = self.groups.data.groups.at_mut(group) {
                         g.terms = terms;
                         g.host = PeerHost::of(v2.eid, &v2.extension);
                     }

@@ -67,7 +67,7 @@ impl Engine<'_> {
             // link that it could name.
             //= CLC-054
             State::Accepting | State::Confirming
-                if self.group_is_gone(conn) || self.has_no_link(conn) =>
+                if self.group_is_gone(conn) || (h.smcd.is_none() && self.has_no_link(conn)) =>
             {
                 self.decline(handshake, DiagnosisCode::LINK_READY, false);
             }

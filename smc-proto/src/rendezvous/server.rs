@@ -140,7 +140,7 @@ impl Engine<'_> {
         while let Some(index) = next {
             self.groups.data.core.steps = self.groups.data.core.steps.wrapping_add(1);
             if let Some(g) = self.group(index)
-                && g.peer_id == peer_id
+                && g.is_with(peer_id)
                 && g.vlan == vlan
                 && g.terms.version == version
                 && self.groups.is_group_of(index, &h.paths, port)
@@ -150,7 +150,7 @@ impl Engine<'_> {
                 }
                 forming = forming.or(Some(index));
             }
-            next = list.next(&mut self.groups.groups, index);
+            next = list.next(&mut self.groups.data.groups, index);
         }
         forming
     }
@@ -167,7 +167,7 @@ impl Engine<'_> {
         if let Some(record) = self.groups.data.connections.at_mut(conn) {
             record.contact.queued_on = group;
         }
-        if let Some(g) = self.groups.groups.at_mut(group) {
+        if let Some(g) = self.groups.data.groups.at_mut(group) {
             g.queued.push_back(&mut self.groups.data.connections, conn);
         }
         self.arm_handshake(handshake);
@@ -211,9 +211,11 @@ impl Engine<'_> {
             return;
         };
         let link = self.group(group).map_or(Idx::NONE, |g| g.first_link());
-        if let Some(g) = self.groups.groups.at_mut(group) {
+        if let Some(g) = self.groups.data.groups.at_mut(group) {
             g.founder = conn;
-            g.proposed = proposed;
+            if let Some(smcr) = g.smcr_mut() {
+                smcr.proposed = proposed;
+            }
         }
         if let Some(record) = self.groups.data.connections.at_mut(conn) {
             record.first_contact = true;
@@ -279,7 +281,7 @@ impl Engine<'_> {
             if let Some(extension) = &extension {
                 match version::confirmed(terms, extension) {
                     Ok(terms) => {
-                        if let Some(g) = self.groups.groups.at_mut(group) {
+                        if let Some(g) = self.groups.data.groups.at_mut(group) {
                             g.terms = terms;
                             g.host = host.unwrap_or(g.host);
                         }

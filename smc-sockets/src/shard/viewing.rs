@@ -135,11 +135,7 @@ impl State {
             return;
         };
         let host = self.engine.peer_host(group);
-        let of_conn = self.engine.conn(known.conn);
-        let link = of_conn
-            .and_then(|at| at.group_and_link())
-            .and_then(|(_, link)| link);
-        let vlan = link.and_then(|link| self.engine.link(link)?.vlan);
+        let vlan = self.engine.vlan(group);
         let mut record = GroupRecord::default();
         record.number = viewing::number_of_group(group);
         record.technology = viewing::technology(terms.technology);

@@ -1,6 +1,7 @@
 //! What is asked of the RNIC for a buffer, in which order.
 
 use super::*;
+use crate::id::DeviceId;
 
 const BUFFER: BufferId = BufferId {
     index: Idx::new(0),
@@ -19,7 +20,7 @@ const RTOKEN: RToken = RToken {
 fn announced() -> (Buffer, Registrable) {
     let mut rmb = Buffer::new(
         Idx::new(0),
-        DeviceId(0),
+        BufferDevice::Rnic(DeviceId(0)),
         BufferKind::Rmb,
         BufferSize::K16,
         1,

@@ -76,7 +76,7 @@ impl Groups<'_> {
 
     /// The links of a group changed: buffers may have work, or need less of it.
     pub(crate) fn review_buffers(&mut self, group: GroupIdx) {
-        let active = self.groups.at(group).is_some_and(|g| g.is_active());
+        let active = self.data.groups.at(group).is_some_and(|g| g.is_active());
         self.each_buffer(group, |groups, index| {
             groups.schedule_buffer(index);
             // One that lacked but a link that is gone can be given out again: all that wait
@@ -169,7 +169,7 @@ impl Groups<'_> {
                 self.lose_addition(group);
                 false
             }
-            Some(LinkState::Leaving(_)) => self.groups.at(group).is_none_or(|g| g.is_ending()),
+            Some(LinkState::Leaving(_)) => self.data.groups.at(group).is_none_or(|g| g.is_ending()),
             _ => true,
         }
     }

@@ -29,6 +29,7 @@ impl Groups<'_> {
             return;
         };
         if self
+            .data
             .groups
             .at(group)
             .is_none_or(super::super::LinkGroup::is_ending)
@@ -39,7 +40,7 @@ impl Groups<'_> {
             // The protection domain exists: buffers can be registered.
             self.schedule_group_buffers(group);
         }
-        let founder = self.groups.at(group).map_or(Idx::NONE, |g| g.founder);
+        let founder = self.data.groups.at(group).map_or(Idx::NONE, |g| g.founder);
         self.data.wake(founder);
         self.on_formation_progress(group);
         self.on_addition_progress(group);

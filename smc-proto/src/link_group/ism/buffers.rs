@@ -2,7 +2,7 @@
 
 use core::hash::{Hash, Hasher};
 
-use super::super::buffer::{Control, Registrable};
+use super::super::buffer::Control;
 use super::super::{Buffer, Memory};
 use super::IsmPeer;
 use crate::command::{BufferKind, IsmCommand};
@@ -116,13 +116,17 @@ impl Buffer {
         )
     }
 
-    /// The next control command of a buffer of SMC-D.
+    /// The next control command of a buffer of SMC-D. `is_open` says whether its group has not
+    /// ended, and is asked only if the command depends on it.
     pub(crate) fn wanted_of_ism(
         &self,
         ism: IsmBuffer,
-        links: impl FnOnce() -> Registrable,
+        is_open: impl FnOnce() -> bool,
     ) -> Option<Control> {
-        let open = || !self.retired && !links().open.is_empty();
+        if self.is_busy() {
+            return None;
+        }
+        let open = || !self.retired && is_open();
         let unused = self.retired && self.users == 0;
         let IsmBuffer::Source {
             target,
@@ -265,7 +269,7 @@ impl Groups<'_> {
             return false;
         };
         let (group, size) = (b.group, b.size);
-        let Some(g) = self.groups.at(group) else {
+        let Some(g) = self.data.groups.at(group) else {
             return false;
         };
         let Some(list) = g

@@ -1,7 +1,7 @@
-//! Events of ISM devices, and the end of groups of SMC-D.
+//! Events of ISM devices, and what they end.
 
-use super::super::{Fallback, GroupKind, LinkGroup};
-use super::{IsmPeer, Lower, same_device};
+use super::super::Fallback;
+use super::{IsmPeer, same_device};
 use crate::command::{ISM_VLAN_V2, IsmCommand};
 use crate::config::MAX_DEVICES;
 use crate::event::CloseReason;
@@ -54,7 +54,7 @@ impl Groups<'_> {
 
     /// Ends groups of SMC-D without notifying the peer.
     pub(super) fn end_ism_groups(&mut self, concerned: impl Fn(&IsmPeer) -> bool) {
-        for group in self.groups.indices() {
+        for group in self.data.groups.indices() {
             let ism_peer = self.ism_peer_of(group);
             if ism_peer.is_some_and(|ism_peer| concerned(&ism_peer)) {
                 self.step();
@@ -63,50 +63,9 @@ impl Groups<'_> {
         }
     }
 
-    /// Ends a group of SMC-D gracefully: the peer is notified, unless that would end another
-    /// group with it, too.
-    //= D-051
-    //= D-055
-    pub(crate) fn end_ism_groups_gracefully(&mut self, group: GroupIdx, ism_peer: IsmPeer) {
-        let active = self.groups.at(group).is_some_and(LinkGroup::is_active);
-        let alone = !self.groups.indices().any(|other| {
-            self.step();
-            other != group
-                && self.ism_peer_of(other).is_some_and(|o| {
-                    o.device == ism_peer.device && same_device(o.peer, ism_peer.peer)
-                })
-                && self.groups.at(other).is_some_and(|g| !g.is_ending())
-        });
-        let link = self.groups.at(group).map(LinkGroup::first_link);
-        if let Some(l) = link.and_then(|link| self.data.links.at_mut(link)) {
-            l.lower = Lower::Ism {
-                farewell: active && alone,
-            };
-        }
-        self.end_group(group, CloseReason::LinksLost, Fallback::Keep);
-    }
-
-    /// The message to the peer at the end of a group.
-    pub(super) fn farewell(&self, ism_peer: IsmPeer) -> IsmCommand {
-        let info = EventInfo {
-            group: [0; 4],
-            vlan: vlan_of(&ism_peer),
-            kind: EventInfo::REQUEST,
-        };
-        IsmCommand::SignalEvent {
-            peer: ism_peer.peer,
-            vlan: ism_peer.vlan,
-            code: SHUTDOWN,
-            info: info.bits(Endianness::NATIVE),
-        }
-    }
-
     /// The peer of a group of SMC-D.
     pub(crate) fn ism_peer_of(&self, group: GroupIdx) -> Option<IsmPeer> {
-        match self.groups.at(group)?.kind {
-            GroupKind::SmcD(ism_peer) => Some(ism_peer),
-            GroupKind::SmcR => None,
-        }
+        self.data.groups.at(group)?.ism_peer()
     }
 
     /// An ISM device is gone: whatever went through it ends.
@@ -120,7 +79,7 @@ impl Groups<'_> {
 /// How an event names the VLAN of a group. In version 2 a group has none, and Linux
 /// names it by that of the TCP connection of its first contact: any is meant then.
 //= D-054
-fn vlan_of(ism_peer: &IsmPeer) -> u16 {
+pub(super) fn vlan_of(ism_peer: &IsmPeer) -> u16 {
     match ism_peer.vlan {
         Some(ISM_VLAN_V2) => ANY_VLAN,
         vlan => vlan.unwrap_or(0),

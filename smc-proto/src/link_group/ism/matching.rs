@@ -2,16 +2,12 @@
 
 use super::super::allocation::created;
 use super::super::matching::bucket_of;
-use super::super::{
-    Formation, GroupKind, GroupState, Link, LinkGroup, LinkState, QpGoal, QpState, Role,
-};
-use super::{IsmPeer, Lower, ism_slot};
-use crate::id::{GroupIdx, LanId};
+use super::super::{Formation, GroupKind, GroupState, LinkGroup, Role};
+use super::{IsmPeer, SmcdGroup};
+use crate::id::GroupIdx;
 use crate::link_group::Groups;
-use crate::path::{LocalPath, RoceVersion, Route};
-use crate::trace::TraceEvent;
 use crate::version::Terms;
-use crate::wire::types::{Gid, LinkUserId, Mac, Mtu, PeerId, Psn};
+use crate::wire::types::DiagnosisCode;
 
 impl Groups<'_> {
     /// The group of a path, one that carries connections rather than one that is being
@@ -24,15 +20,15 @@ impl Groups<'_> {
         let mut next = list.first();
         while let Some(index) = next {
             self.step();
-            if let Some(g) = self.groups.at(index)
-                && g.kind == GroupKind::SmcD(ism_peer)
+            if let Some(g) = self.data.groups.at(index)
+                && g.ism_peer() == Some(ism_peer)
             {
                 if g.is_active() {
                     return Some(index);
                 }
                 forming = forming.or(Some(index));
             }
-            next = list.next(&mut self.groups, index);
+            next = list.next(&mut self.data.groups, index);
         }
         forming
     }
@@ -44,52 +40,12 @@ impl Groups<'_> {
         ism_peer: IsmPeer,
         terms: Terms,
     ) -> Option<GroupIdx> {
-        // No part of it is an RNIC's, but the list of work that it is in.
-        let path = LocalPath {
-            device: ism_slot(ism_peer.device),
-            port: 0,
-            gid_index: 0,
-            gid: Gid([0; 16]),
-            mac: Mac([0; 6]),
-            mtu: Mtu::M1024,
-            lan: LanId(u16::MAX),
-            subnet_match: false,
-            roce: RoceVersion::V1,
-            route: Route::Direct,
-        };
-        let mut group = LinkGroup::new(
-            role,
-            PeerId::default(),
-            ism_peer.vlan,
-            path.lan,
-            terms,
-            Formation::Preparing,
-        );
-        group.kind = GroupKind::SmcD(ism_peer);
+        let kind = GroupKind::SmcD(SmcdGroup::new(ism_peer));
+        let mut group = LinkGroup::new(kind, role, ism_peer.vlan, terms, Formation::Preparing);
         group.ring_base = 0;
-        let (group, _) = self.groups.insert(group)?;
+        group.decline = Some(DiagnosisCode::LINK_READY);
+        let (group, _) = self.data.groups.insert(group)?;
         self.trace_group(group, || created(role, terms));
-        let mut link = Link::new(
-            group,
-            0,
-            path,
-            Psn::new(0),
-            LinkUserId(0),
-            self.data.core.now,
-        );
-        link.lower = Lower::Ism { farewell: false };
-        link.link_state = LinkState::Active;
-        (link.state, link.goal) = (QpState::Rts, QpGoal::Rts);
-        let Some((link, _)) = self.data.links.insert(link) else {
-            self.trace_group(group, || TraceEvent::GroupFreed);
-            self.groups.remove(group);
-            return None;
-        };
-        if let Some(g) = self.groups.at_mut(group) {
-            let [first, ..] = &mut g.links;
-            *first = link;
-            g.decline = Some(crate::wire::types::DiagnosisCode::LINK_READY);
-        }
         self.offer_group(group);
         Some(group)
     }
@@ -98,6 +54,7 @@ impl Groups<'_> {
     //= D-035
     pub(crate) fn ism_group_formed(&mut self, group: GroupIdx) {
         let forming = self
+            .data
             .groups
             .at(group)
             .is_some_and(|g| matches!(g.state, GroupState::Forming(_)));
@@ -109,17 +66,7 @@ impl Groups<'_> {
 
 impl IsmPeer {
     /// The bucket of its groups.
-    pub(in super::super) fn bucket(&self) -> usize {
+    pub(super) fn bucket(&self) -> usize {
         bucket_of(self.peer.gid ^ self.peer.gid_ext)
-    }
-}
-
-impl LinkGroup {
-    /// What a buffer of this group has besides memory.
-    pub(crate) const fn ism_peer(&self) -> Option<IsmPeer> {
-        match self.kind {
-            GroupKind::SmcD(ism_peer) => Some(ism_peer),
-            GroupKind::SmcR => None,
-        }
     }
 }

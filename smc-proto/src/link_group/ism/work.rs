@@ -1,104 +1,101 @@
 //! The next command for an ISM device: answers to events first, then control commands, then data.
 
-use super::super::{QpState, SendKind};
-use super::{Lower, ism_slot};
-use crate::command::{IsmCommand, RdmaCommand, Signal};
-use crate::config::MAX_DEVICES;
-use crate::connection::Connection;
-use crate::id::{DeviceId, LinkIdx};
+use super::IsmTransmit;
+use crate::command::IsmCommand;
+use crate::config::ConnectionConfig;
+use crate::connection::{Connection, NotifyRecord};
+use crate::data_path::Deferred;
+use crate::id::{DeviceId, GroupIdx};
 use crate::link_group::Groups;
+use crate::time::Instant;
 
 impl Groups<'_> {
     /// The next command for an ISM device, derived from the state of its groups and
     /// buffers; `None` if there is nothing to do.
     pub(crate) fn next_ism(&mut self, device: DeviceId) -> Option<IsmCommand> {
-        if usize::from(device.0) >= MAX_DEVICES {
-            return None;
-        }
         if let Some(answer) = self.next_answer(device) {
             return Some(answer);
         }
-        let slot = usize::from(ism_slot(device).0);
-        while let Some(buffer) = self.data.core.devices.get(slot)?.buffers.first() {
+        while let Some(buffer) = self.data.core.devices.ism(device)?.buffers.first() {
             if let Some(command) = self.next_dmb_command(buffer) {
                 return Some(command);
             }
             self.unlist_buffer(buffer);
         }
-        while let Some(link) = self.data.core.devices.get(slot)?.links.first() {
-            if let Some(command) = self.next_ism_command(link) {
+        while let Some(group) = self.data.core.devices.ism(device)?.groups.first() {
+            if let Some(command) = self.next_group_command(group) {
                 return Some(command);
             }
-            self.data.unlist_link(link);
+            self.data.unlist_group(group);
         }
         None
     }
 
-    fn next_ism_command(&mut self, link: LinkIdx) -> Option<IsmCommand> {
-        let l = self.link(link)?;
-        if l.state == QpState::Drained {
-            let ism_peer = self.ism_peer_of(l.group)?;
-            let farewell = l.lower == Lower::Ism { farewell: true };
-            let command = farewell.then(|| self.farewell(ism_peer));
-            self.on_destroyed(link);
-            return command;
+    fn next_group_command(&mut self, group: GroupIdx) -> Option<IsmCommand> {
+        let g = self.data.groups.at_mut(group)?;
+        if g.is_ending() {
+            return self.next_farewell(group);
         }
-        if l.transmit.is_none() {
-            self.open_transmit(link)?;
+        if g.smcd_mut()?.transmit.is_none() {
+            self.open_smcd_transmit(group)?;
         }
-        self.next_step(link)
+        self.next_step(group)
     }
 
-    /// The next command of the link's open transmit: a move, unless the bytes are in the peer's DMB
+    /// Starts the transmit of the next connection on the group's list. `None` if no connection has
+    /// anything to send.
+    fn open_smcd_transmit(&mut self, group: GroupIdx) -> Option<()> {
+        loop {
+            let mut deferred = Deferred::Nothing;
+            let opened = self.data.open_smcd_transmit(group, &mut deferred);
+            self.execute(deferred);
+            if opened.is_some() {
+                return opened;
+            }
+            if deferred == Deferred::Nothing {
+                return None;
+            }
+        }
+    }
+
+    /// The next command of the group's open transmit: a move, unless the bytes are in the peer's DMB
     /// already, or the signal with the CDC message behind them.
     //= D-045
-    fn next_step(&mut self, link: LinkIdx) -> Option<IsmCommand> {
-        let state = self.data.links.at_mut(link)?;
-        let open = state.transmit.as_mut()?;
-        let conn = open.conn();
+    fn next_step(&mut self, group: GroupIdx) -> Option<IsmCommand> {
+        let smcd = self.data.groups.at_mut(group)?.smcd_mut()?;
+        let transmit = smcd.transmit.as_mut()?;
         let in_place = self
             .data
             .connections
-            .at(conn.index)
+            .at(transmit.conn.index)
             .and_then(|record| record.connection.as_ref())
             .is_some_and(Connection::is_attached);
-        if !in_place
-            && let Some(RdmaCommand::Write {
-                conn,
-                buffer,
-                source,
-                address,
-                ..
-            }) = open.next_write()
-        {
-            return Some(IsmCommand::Move {
-                conn,
-                buffer,
-                source,
-                offset: address as u32,
-            });
+        if !in_place && let Some(command) = transmit.next_move() {
+            return Some(command);
         }
-        let (buffer, cdc, keeps_place) = (open.buffer(), open.cdc().into(), open.keeps_place);
-        state.transmit = None;
-        let sent = state.in_flight.pop();
-        let has_work = state.wants_device();
-        self.data.rotate_link(link, has_work, keeps_place);
+        let (signal, keeps_place) = (transmit.signal(), transmit.keeps_place);
+        let has_work = !smcd.queue.is_empty();
+        let sent = smcd.transmit.take();
+        self.data.rotate_group(group, has_work, keeps_place);
         // A command that was taken is executed before the next call.
-        if let Some((
-            _,
-            SendKind::Notify {
-                index,
-                generation,
-                record,
-            },
-        )) = sent
-            && self.data.connections.is_live(index, generation)
-        {
-            self.with_connection(index, |connection, now, config| {
-                connection.on_signalled(now, &config.connection, record);
-            });
-            self.release(index);
+        if let Some(transmit) = sent {
+            self.complete_transmit(&transmit, Connection::on_signalled);
         }
-        Some(Signal { conn, buffer, cdc }.into())
+        Some(signal.into())
+    }
+
+    /// Completes a transmit, as `complete` does in its connection.
+    pub(super) fn complete_transmit(
+        &mut self,
+        transmit: &IsmTransmit,
+        complete: impl FnOnce(&mut Connection, Instant, &ConnectionConfig, NotifyRecord),
+    ) {
+        let (conn, record) = (transmit.conn, transmit.record);
+        if self.data.connections.is_live(conn.index, conn.generation) {
+            self.with_connection(conn.index, |connection, now, config| {
+                complete(connection, now, &config.connection, record);
+            });
+            self.release(conn.index);
+        }
     }
 }

@@ -3,8 +3,8 @@
 use core::hash::{Hash, Hasher};
 
 use crate::command::{DataTransmit, RdmaCommand};
-use crate::id::{BufferId, ConnId};
-use crate::wire::cdc::{Cdc, ConnectionFlags};
+use crate::id::ConnId;
+use crate::wire::cdc::ConnectionFlags;
 
 /// A transmit whose SEND was not polled yet. The SEND follows even if the connection ends
 /// meanwhile, unless the queue pair is gone: only its completion shows that the RNIC no
@@ -48,18 +48,6 @@ impl OpenTransmit {
             }
         }
         None
-    }
-
-    /// The send buffer that the writes read.
-    #[cfg_attr(not(feature = "smc-d"), allow(dead_code))]
-    pub(crate) const fn buffer(&self) -> BufferId {
-        self.transmit.buffer
-    }
-
-    /// The CDC message behind the writes.
-    #[cfg_attr(not(feature = "smc-d"), allow(dead_code))]
-    pub(crate) const fn cdc(&self) -> Cdc {
-        self.transmit.cdc
     }
 
     /// Sets the flag of an abnormal close in the CDC message.

@@ -114,11 +114,14 @@ impl Addition {
 
 impl Groups<'_> {
     pub(crate) fn addition(&self, group: GroupIdx) -> Addition {
-        self.groups.at(group).map_or(Addition::IDLE, |g| g.addition)
+        self.data
+            .groups
+            .at(group)
+            .map_or(Addition::IDLE, |g| g.addition)
     }
 
     pub(super) fn set_addition(&mut self, group: GroupIdx, addition: Addition) {
-        if let Some(g) = self.groups.at_mut(group) {
+        if let Some(g) = self.data.groups.at_mut(group) {
             g.addition = addition;
         }
         self.arm_group(group);
@@ -181,12 +184,12 @@ impl Groups<'_> {
 
     /// Whether LLC of a group has the form of version 2.
     pub(crate) fn is_v2(&self, group: GroupIdx) -> bool {
-        self.groups.at(group).is_some_and(|g| g.terms.is_v2())
+        self.data.groups.at(group).is_some_and(|g| g.terms.is_v2())
     }
 
     /// Whether every buffer of a group can be used on a link.
     fn all_registered(&mut self, group: GroupIdx, position: u8) -> bool {
-        let Some(list) = self.groups.at(group).map(|g| g.buffers) else {
+        let Some(list) = self.data.groups.at(group).map(|g| g.buffers) else {
             return false;
         };
         let mut next = list.first();

@@ -15,7 +15,7 @@ impl Groups<'_> {
     //= LINK-034
     //= CLOSE-038
     pub(crate) fn delete_group(&mut self, group: GroupIdx) {
-        let Some(g) = self.groups.at(group) else {
+        let Some(g) = self.data.groups.at(group) else {
             return;
         };
         if let Some(ism_peer) = g.ism_peer() {
@@ -59,7 +59,7 @@ impl Groups<'_> {
     pub(super) fn finish_group_deletion(&mut self, group: GroupIdx) {
         let wait = self.data.core.config.timeouts.group_farewell;
         let until = self.now().after(wait);
-        match self.groups.at_mut(group) {
+        match self.data.groups.at_mut(group) {
             Some(g) if g.members.is_empty() && !wait.is_zero() => {
                 let via_link = g.flow.via_link();
                 g.flow = Flow::Farewell { via_link };
@@ -72,7 +72,7 @@ impl Groups<'_> {
 
     /// Whether the deletion of a group was posted, and its completion may be late.
     pub(super) fn has_sent_farewell(&self, group: GroupIdx) -> bool {
-        let flow = self.groups.at(group).map(|g| g.flow);
+        let flow = self.data.groups.at(group).map(|g| g.flow);
         let Some(Flow::DeleteGroup {
             all: true,
             via_link,
@@ -84,7 +84,7 @@ impl Groups<'_> {
     }
 
     pub(super) fn set_group_flow(&mut self, group: GroupIdx, flow: Flow) {
-        if let Some(g) = self.groups.at_mut(group) {
+        if let Some(g) = self.data.groups.at_mut(group) {
             g.flow = flow;
         }
     }
@@ -96,6 +96,7 @@ impl Groups<'_> {
         request: &DeleteLink,
     ) {
         if self
+            .data
             .groups
             .at(group)
             .is_none_or(|g| matches!(g.flow, Flow::DeleteGroup { all: false, .. }))
@@ -104,7 +105,7 @@ impl Groups<'_> {
         }
         self.answer_delete_link(link, request, request.reason);
         let deadline = self.now().after(self.data.core.config.timeouts.llc_reply);
-        if let Some(g) = self.groups.at_mut(group) {
+        if let Some(g) = self.data.groups.at_mut(group) {
             g.flow = Flow::DeleteGroup {
                 all: false,
                 via_link: link,
@@ -121,6 +122,7 @@ impl Groups<'_> {
         request: &DeleteLink,
     ) {
         if self
+            .data
             .groups
             .at(group)
             .is_some_and(|g| matches!(g.state, GroupState::Forming(_)))
@@ -150,7 +152,7 @@ impl Groups<'_> {
     //= LLC-049
     pub(crate) fn on_llc_sent(&mut self, group: GroupIdx, link: LinkIdx) {
         self.close_if_drained(link);
-        let Some(g) = self.groups.at_mut(group) else {
+        let Some(g) = self.data.groups.at_mut(group) else {
             return;
         };
         // The answer to CONFIRM LINK left: no way back to TCP (CLC-059).

@@ -11,7 +11,7 @@ use crate::wire::types::DeleteLinkReason;
 
 impl Groups<'_> {
     pub(super) fn on_delete_link(&mut self, group: GroupIdx, link: LinkIdx, request: &DeleteLink) {
-        let Some(g) = self.groups.at(group) else {
+        let Some(g) = self.data.groups.at(group) else {
             return;
         };
         let all = request.flags.contains(DeleteLinkFlags::ALL);
@@ -60,10 +60,14 @@ impl Groups<'_> {
         }
         let target = self.link_by_number(group, request.link);
         let Some(link_state) = self.link(target).map(|l| l.link_state) else {
-            let first = self.groups.at(group).map_or(Idx::NONE, |g| g.first_link());
+            let first = self
+                .data
+                .groups
+                .at(group)
+                .map_or(Idx::NONE, |g| g.first_link());
             if self.link(first).is_some_and(|l| l.number == request.link)
                 && matches!(
-                    self.groups.at(group).map(|g| g.state),
+                    self.data.groups.at(group).map(|g| g.state),
                     Some(GroupState::Forming(_))
                 )
             {
@@ -83,7 +87,7 @@ impl Groups<'_> {
                 self.complete_removal(target);
             }
             // The last link: its end is the end of the group (AMB-42).
-            _ if last && self.groups.at(group).is_some_and(|g| !g.is_active()) => {
+            _ if last && self.data.groups.at(group).is_some_and(|g| !g.is_active()) => {
                 self.end_group(group, CloseReason::LinksLost, Fallback::Keep);
             }
             _ if last => self.answer_last_delete_link(group, link, request),
@@ -168,7 +172,11 @@ impl Groups<'_> {
         }
         let target = self.link_by_number(group, request.link);
         let Some(link_state) = self.link(target).map(|l| l.link_state) else {
-            let first = self.groups.at(group).map_or(Idx::NONE, |g| g.first_link());
+            let first = self
+                .data
+                .groups
+                .at(group)
+                .map_or(Idx::NONE, |g| g.first_link());
             if self.link(first).is_some_and(|l| l.number == request.link) {
                 self.end_group(group, CloseReason::LinksLost, Fallback::Keep);
                 return;
@@ -214,7 +222,7 @@ impl Groups<'_> {
     }
 
     pub(super) fn on_delete_link_reply(&mut self, group: GroupIdx, reply: &DeleteLink) {
-        let Some(g) = self.groups.at_mut(group) else {
+        let Some(g) = self.data.groups.at_mut(group) else {
             return;
         };
         match g.flow {
@@ -255,7 +263,7 @@ impl Groups<'_> {
             return;
         };
         let group = l.group;
-        if !l.is_active() || self.groups.at(group).is_none_or(|g| !g.is_active()) {
+        if !l.is_active() || self.data.groups.at(group).is_none_or(|g| !g.is_active()) {
             return;
         }
         if self.link_for_llc(group, link).is_none() {

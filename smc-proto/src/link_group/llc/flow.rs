@@ -77,7 +77,7 @@ impl Groups<'_> {
         group: GroupIdx,
         deadline: crate::time::Instant,
     ) {
-        if let Some(g) = self.groups.at_mut(group) {
+        if let Some(g) = self.data.groups.at_mut(group) {
             if g.role == Role::Server && !g.addition.is_idle() {
                 g.addition.deadline = Some(deadline);
             } else {
@@ -89,6 +89,7 @@ impl Groups<'_> {
 
     pub(crate) fn arm_group(&mut self, group: GroupIdx) {
         let deadline = self
+            .data
             .groups
             .at(group)
             .and_then(super::super::LinkGroup::next_deadline);
@@ -98,7 +99,7 @@ impl Groups<'_> {
     /// The exchange is over; the next one may start.
     //= LLCSER-021
     pub(crate) fn end_flow(&mut self, group: GroupIdx) {
-        if let Some(g) = self.groups.at_mut(group) {
+        if let Some(g) = self.data.groups.at_mut(group) {
             g.flow = Flow::Idle;
             g.flow_deadline = None;
         }
@@ -124,12 +125,13 @@ impl Groups<'_> {
             return;
         }
         let schedule = self
+            .data
             .groups
             .at(group)
             .map_or(AddLinkSchedule::NONE, |g| g.add_schedule);
         if schedule.due {
             if schedule.yielded < YIELDS && self.start_awaited_rkey_flow(group) {
-                if let Some(g) = self.groups.at_mut(group) {
+                if let Some(g) = self.data.groups.at_mut(group) {
                     g.add_schedule.yielded = schedule.yielded.saturating_add(1);
                 }
                 return;
@@ -137,7 +139,7 @@ impl Groups<'_> {
             self.start_addition(group);
         }
         while self.is_between_exchanges(group)
-            && let Some(g) = self.groups.at_mut(group)
+            && let Some(g) = self.data.groups.at_mut(group)
             && g.is_active()
             && let Some(buffer) = g.agreements.pop_front(&mut self.buffers)
         {
@@ -148,7 +150,8 @@ impl Groups<'_> {
 
     /// Whether this side runs no exchange on a group.
     fn is_between_exchanges(&self, group: GroupIdx) -> bool {
-        self.groups
+        self.data
+            .groups
             .at(group)
             .is_some_and(|g| g.flow == Flow::Idle && g.addition.is_idle())
     }
@@ -157,7 +160,7 @@ impl Groups<'_> {
     /// the others. Whether there was one.
     fn start_awaited_rkey_flow(&mut self, group: GroupIdx) -> bool {
         while self.is_between_exchanges(group)
-            && let Some(g) = self.groups.at_mut(group)
+            && let Some(g) = self.data.groups.at_mut(group)
             && g.is_active()
             && let Some(buffer) = g.agreements.first()
             && let Some(b) = self.buffers.at(buffer)
@@ -174,7 +177,7 @@ impl Groups<'_> {
     /// The exchange that a failed link carried goes back to what waits.
     //= LLC-080
     pub(crate) fn restart_flow(&mut self, group: GroupIdx, link: LinkIdx) {
-        let Some(g) = self.groups.at_mut(group) else {
+        let Some(g) = self.data.groups.at_mut(group) else {
             return;
         };
         let flow = g.flow;
@@ -201,7 +204,7 @@ impl Groups<'_> {
     /// A deadline of the group passed.
     pub(crate) fn on_group_timeout(&mut self, group: GroupIdx) {
         let now = self.now();
-        let Some(g) = self.groups.at_mut(group) else {
+        let Some(g) = self.data.groups.at_mut(group) else {
             return;
         };
         if g.idle_deadline.is_some_and(|deadline| deadline <= now) {
@@ -209,7 +212,7 @@ impl Groups<'_> {
             //= LINK-031
             self.delete_group(group);
         }
-        let Some(g) = self.groups.at_mut(group) else {
+        let Some(g) = self.data.groups.at_mut(group) else {
             return;
         };
         if g.flow_deadline.is_some_and(|deadline| deadline <= now) {
@@ -229,6 +232,7 @@ impl Groups<'_> {
             self.on_addition_timeout(group);
         }
         if self
+            .data
             .groups
             .at(group)
             .is_some_and(|g| due(g.add_schedule.retry))
@@ -239,7 +243,7 @@ impl Groups<'_> {
     }
 
     fn on_flow_timeout(&mut self, group: GroupIdx) {
-        let Some(g) = self.groups.at(group) else {
+        let Some(g) = self.data.groups.at(group) else {
             return;
         };
         match (g.state, g.flow) {

@@ -66,7 +66,7 @@ impl Groups<'_> {
         wait: Option<Duration>,
     ) {
         let deadline = wait.map(|wait| self.now().after(wait));
-        if let Some(g) = self.groups.at_mut(group)
+        if let Some(g) = self.data.groups.at_mut(group)
             && matches!(g.state, GroupState::Forming(_))
         {
             g.state = GroupState::Forming(formation);
@@ -76,7 +76,7 @@ impl Groups<'_> {
     }
 
     pub(super) fn formation(&self, group: GroupIdx) -> Option<Formation> {
-        match self.groups.at(group)?.state {
+        match self.data.groups.at(group)?.state {
             GroupState::Forming(formation) => Some(formation),
             _ => None,
         }
@@ -85,7 +85,7 @@ impl Groups<'_> {
     pub(super) fn confirm_link(&self, link: LinkIdx, reply: bool) -> Option<LlcMessage<'static>> {
         let l = self.link(link)?;
         let config = &self.data.core.config;
-        let g = self.groups.at(l.group)?;
+        let g = self.data.groups.at(l.group)?;
         let limits = g.terms.release.has_limits();
         Some(LlcMessage::ConfirmLink(ConfirmLink {
             reply,
@@ -151,12 +151,12 @@ impl Groups<'_> {
     //= LINK-016
     //= LINK-017
     fn confirm_group(&mut self, group: GroupIdx, peer: &ConfirmLink) {
-        let Some(terms) = self.groups.at(group).map(|g| g.terms) else {
+        let Some(terms) = self.data.groups.at(group).map(|g| g.terms) else {
             return;
         };
         let own = self.own_link_limit(&terms);
         let none = !self.data.core.config.eye_catcher && peer.announces_no_eye_catcher();
-        if let Some(g) = self.groups.at_mut(group) {
+        if let Some(g) = self.data.groups.at_mut(group) {
             g.ring_base = if none { 0 } else { 4 };
             // Accept and Confirm settled it.
             //= V2-212
@@ -175,7 +175,7 @@ impl Groups<'_> {
     //= RENDEZVOUS-025
     //= RENDEZVOUS-032
     pub(super) fn group_formed(&mut self, group: GroupIdx) {
-        let Some(g) = self.groups.at_mut(group) else {
+        let Some(g) = self.data.groups.at_mut(group) else {
             return;
         };
         // The reply that would have been the last one may have been one too many
@@ -191,7 +191,7 @@ impl Groups<'_> {
 
     /// A group carries connections from here on: connections that waited for that go on.
     pub(crate) fn activate_group(&mut self, group: GroupIdx) {
-        let Some(g) = self.groups.at_mut(group) else {
+        let Some(g) = self.data.groups.at_mut(group) else {
             return;
         };
         let founder = core::mem::replace(&mut g.founder, Idx::NONE);
@@ -199,7 +199,10 @@ impl Groups<'_> {
         g.flow_deadline = None;
         g.decline = None;
         g.notified = GroupNotified::Rising;
-        self.data.core.groups_up.push_back(&mut self.groups, group);
+        self.data
+            .core
+            .groups_up
+            .push_back(&mut self.data.groups, group);
         self.trace_group(group, || TraceEvent::GroupMoved {
             old: GroupStep::Forming,
             new: GroupStep::Active,
@@ -222,6 +225,7 @@ impl Groups<'_> {
         match formation {
             Formation::Connecting { not_before } if not_before <= self.now() => {
                 let usable = self
+                    .data
                     .groups
                     .at(group)
                     .and_then(|g| self.link(g.first_link()))

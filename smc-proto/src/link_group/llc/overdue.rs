@@ -31,7 +31,7 @@ impl Groups<'_> {
     pub(super) fn test_via_link(&mut self, link: LinkIdx, via_link: LinkIdx) {
         let group = self.link(link).map_or(Idx::NONE, |l| l.group);
         let testable = via_link != link
-            && self.groups.at(group).is_some_and(|g| g.is_active())
+            && self.data.groups.at(group).is_some_and(|g| g.is_active())
             && self.link(via_link).is_some_and(Link::is_usable);
         if !testable {
             self.set_progress(link, DeletionProgress::Due);
@@ -62,7 +62,7 @@ impl Groups<'_> {
 
     /// A deletion is over: the server's exchange with it, if it was that.
     pub(super) fn conclude_deletion(&mut self, group: GroupIdx, link: LinkIdx) {
-        if let Some(g) = self.groups.at_mut(group)
+        if let Some(g) = self.data.groups.at_mut(group)
             && matches!(g.flow, Flow::DeleteLink { link: of, .. } if of == link)
         {
             g.flow = Flow::Idle;

@@ -17,7 +17,12 @@ impl Groups<'_> {
     //= LINK-024
     //= LLC-045
     pub(super) fn start_delete_link(&mut self, group: GroupIdx) -> bool {
-        if self.groups.at(group).is_none_or(|g| g.role == Role::Client) {
+        if self
+            .data
+            .groups
+            .at(group)
+            .is_none_or(|g| g.role == Role::Client)
+        {
             return false;
         }
         let Some((link, removal)) = self.next_removal(group) else {
@@ -34,7 +39,7 @@ impl Groups<'_> {
                 posted: false,
             },
         );
-        if let Some(g) = self.groups.at_mut(group) {
+        if let Some(g) = self.data.groups.at_mut(group) {
             g.flow = Flow::DeleteLink { link, via_link };
         }
         let number = self.link(link).map_or(LinkNumber(0), |l| l.number);
@@ -47,7 +52,12 @@ impl Groups<'_> {
     //= LLC-051
     //= LLCSER-001
     pub(crate) fn start_removals(&mut self, group: GroupIdx) {
-        if self.groups.at(group).is_none_or(|g| g.role == Role::Server) {
+        if self
+            .data
+            .groups
+            .at(group)
+            .is_none_or(|g| g.role == Role::Server)
+        {
             return;
         }
         while let Some((link, _)) = self.next_removal(group) {

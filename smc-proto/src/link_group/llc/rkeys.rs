@@ -23,7 +23,7 @@ impl Groups<'_> {
         if b.agreement != Agreement::None {
             return;
         }
-        let forming = self.groups.at(group).is_some_and(|g| !g.is_active());
+        let forming = self.data.groups.at(group).is_some_and(|g| !g.is_active());
         if forming {
             // The first RMB of a group is announced by the CLC messages.
             return;
@@ -38,7 +38,7 @@ impl Groups<'_> {
             .buffers
             .at(buffer)
             .is_some_and(|b| b.agreement == Agreement::Confirming);
-        if let Some(g) = self.groups.at_mut(group) {
+        if let Some(g) = self.data.groups.at_mut(group) {
             if waited_for {
                 g.agreements.push_front(&mut self.buffers, buffer);
             } else {
@@ -51,7 +51,7 @@ impl Groups<'_> {
     /// The first link is confirmed: the founder's RMB was announced by Accept or
     /// Confirm.
     pub(super) fn confirm_founders_rmb(&mut self, group: GroupIdx) {
-        let Some(g) = self.groups.at(group) else {
+        let Some(g) = self.data.groups.at(group) else {
             return;
         };
         let (founder, first) = (g.founder, g.first_link());
@@ -84,7 +84,7 @@ impl Groups<'_> {
                 .buffers
                 .at(index)
                 .is_some_and(|b| b.agreement == Agreement::Confirmed && !b.is_announced_on(active));
-            if missing && let Some(g) = groups.groups.at_mut(group) {
+            if missing && let Some(g) = groups.data.groups.at_mut(group) {
                 g.agreements.push_back(&mut groups.buffers, index);
                 groups.list_spare(index);
             }

@@ -86,6 +86,7 @@ impl Engine<'_> {
         }
         let record = self.conn(self.handshakes.at(handshake)?.conn)?;
         self.group(group)?
+            .smcr()?
             .former
             .since(record.contact.links_left)
             .find(|former| is_named(&former.peer))

@@ -17,7 +17,7 @@ impl Groups<'_> {
         link: LinkIdx,
         request: &AddLink<'_>,
     ) {
-        let Some(g) = self.groups.at(group) else {
+        let Some(g) = self.data.groups.at(group) else {
             return;
         };
         if g.role == Role::Server {
@@ -68,17 +68,19 @@ impl Groups<'_> {
     //= LLCSER-016
     //= LLCSER-021
     pub(super) fn on_add_link_hint(&mut self, group: GroupIdx, port: (Gid, Mac)) {
-        let Some(g) = self.groups.at_mut(group) else {
+        let Some(g) = self.data.groups.at_mut(group) else {
             return;
         };
-        g.other_port = Some(port);
+        if let Some(smcr) = g.smcr_mut() {
+            smcr.other_port = Some(port);
+        }
         if g.addition.stage == AddingStage::AwaitingConfirmLinkReply {
             g.add_schedule.hinted = true;
             return;
         }
         let welcome = g.is_active() && g.addition.is_idle();
         if welcome && self.has_room_for_link(group) {
-            if let Some(g) = self.groups.at_mut(group) {
+            if let Some(g) = self.data.groups.at_mut(group) {
                 g.add_schedule.failures = 0;
             }
             self.try_for_link(group);

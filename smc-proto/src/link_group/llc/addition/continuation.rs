@@ -30,7 +30,7 @@ impl Groups<'_> {
     /// addition, but for one that crossed ADD LINK.
     //= LLC-040
     pub(super) fn count_own_rmbs(&mut self, group: GroupIdx) {
-        let first = self.groups.at(group).and_then(|g| g.buffers.first());
+        let first = self.data.groups.at(group).and_then(|g| g.buffers.first());
         let via_link = self.addition(group).via_link;
         let mut left = 0u8;
         self.each_buffer(group, |groups, index| {
@@ -55,10 +55,10 @@ impl Groups<'_> {
         index: BufferIdx,
         link: LinkIdx,
     ) -> bool {
-        let withdrawn = self
-            .groups
-            .at(group)
-            .is_some_and(|g| matches!(g.flow, Flow::DeleteRkey { buffer, .. } if buffer == index));
+        let withdrawn =
+            self.data.groups.at(group).is_some_and(
+                |g| matches!(g.flow, Flow::DeleteRkey { buffer, .. } if buffer == index),
+            );
         let (Some(b), Some(l)) = (self.buffers.at(index), self.link(link)) else {
             return false;
         };
@@ -77,7 +77,7 @@ impl Groups<'_> {
         let over = addition.via_link;
         let via_link = self.link(over)?.position;
         let (position, number) = self.link(addition.link).map(|l| (l.position, l.number))?;
-        let list = self.groups.at(group)?.buffers;
+        let list = self.data.groups.at(group)?.buffers;
         let remaining = addition.left;
         let mut pairs = BoundedList::new();
         while addition.left > 0 && !pairs.is_full() {
@@ -204,7 +204,7 @@ impl Groups<'_> {
         };
         // A message of version 2 has room for more than a group has RMBs.
         for pair in pairs.take(usize::from(RMBS_PER_GROUP)) {
-            let Some(g) = self.groups.at(group) else {
+            let Some(g) = self.data.groups.at(group) else {
                 return;
             };
             // What is left of the last message is zero.

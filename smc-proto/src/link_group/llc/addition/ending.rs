@@ -22,7 +22,7 @@ impl Groups<'_> {
         let probation = self
             .now()
             .after(self.data.core.config.timeouts.add_link_retry);
-        if let Some(g) = self.groups.at_mut(group) {
+        if let Some(g) = self.data.groups.at_mut(group) {
             g.add_schedule = AddLinkSchedule {
                 // What the client announced after its last reply came before it.
                 due: g.add_schedule.hinted,
@@ -41,7 +41,7 @@ impl Groups<'_> {
             if !shared
                 && self.has_room_for_link(group)
                 && self.spare_port(group, None).is_some()
-                && let Some(g) = self.groups.at_mut(group)
+                && let Some(g) = self.data.groups.at_mut(group)
             {
                 g.add_schedule.due = true;
             }
@@ -72,7 +72,7 @@ impl Groups<'_> {
             self.trace_link(index, || TraceEvent::LinkUp { number, group });
         }
         self.arm_keepalive(index);
-        if self.groups.at(group).is_some_and(|g| g.is_active()) {
+        if self.data.groups.at(group).is_some_and(|g| g.is_active()) {
             // A request that was not answered in this time its sender has given up,
             // together with the link that carried it.
             let until = self.now().after(self.data.core.config.timeouts.llc_reply);
@@ -193,6 +193,7 @@ impl Groups<'_> {
     pub(in super::super) fn on_addition_timeout(&mut self, group: GroupIdx) {
         let addition = self.addition(group);
         let forming = self
+            .data
             .groups
             .at(group)
             .is_some_and(|g| matches!(g.state, GroupState::Forming(_)));
@@ -222,7 +223,7 @@ impl Groups<'_> {
 
     /// The first contact is over once no addition and no deletion is in progress.
     pub(crate) fn conclude_formation(&mut self, group: GroupIdx) {
-        let is_over = self.groups.at(group).is_some_and(|g| {
+        let is_over = self.data.groups.at(group).is_some_and(|g| {
             g.state == GroupState::Forming(Formation::AddingSecond) && g.addition.is_idle()
         }) && self.select_links(group, Link::is_unagreed).next().is_none();
         //= RENDEZVOUS-030

@@ -49,7 +49,7 @@ impl Groups<'_> {
         let now = self.now();
         let timeouts = self.data.core.config.timeouts;
         let wanted = self.has_room_for_link(group);
-        let Some(g) = self.groups.at_mut(group) else {
+        let Some(g) = self.data.groups.at_mut(group) else {
             return;
         };
         // A port that came up during the attempt ends the pause at once, here or at
@@ -76,7 +76,7 @@ impl Groups<'_> {
     /// they are added (reliability H17).
     pub(crate) fn want_redundancy(&mut self, group: GroupIdx) {
         let now = self.now();
-        let Some(g) = self.groups.at_mut(group) else {
+        let Some(g) = self.data.groups.at_mut(group) else {
             return;
         };
         if !g.is_active() {
@@ -96,7 +96,7 @@ impl Groups<'_> {
 
     /// Tries to add a link now: the server starts the exchange, the client announces a port.
     pub(crate) fn try_for_link(&mut self, group: GroupIdx) {
-        let Some(g) = self.groups.at_mut(group) else {
+        let Some(g) = self.data.groups.at_mut(group) else {
             return;
         };
         g.add_schedule.retry = None;

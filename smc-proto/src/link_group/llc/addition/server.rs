@@ -18,7 +18,7 @@ impl Groups<'_> {
     //= LINK-037
     //= LINK-040
     pub(in super::super) fn start_addition(&mut self, group: GroupIdx) {
-        let Some(g) = self.groups.at_mut(group) else {
+        let Some(g) = self.data.groups.at_mut(group) else {
             return;
         };
         g.add_schedule = AddLinkSchedule {
@@ -89,7 +89,7 @@ impl Groups<'_> {
         }
         // The rendezvous passed its point of no return (CLC-060).
         //= CLC-060
-        if let Some(g) = self.groups.at_mut(group) {
+        if let Some(g) = self.data.groups.at_mut(group) {
             g.decline = None;
         }
     }
@@ -122,7 +122,7 @@ impl Groups<'_> {
             // With nothing else to offer, asking again is pointless until a port
             // comes up, here or, as its ADD LINK would say, at the client.
             if self.spare_port(group, None).is_none()
-                && let Some(g) = self.groups.at_mut(group)
+                && let Some(g) = self.data.groups.at_mut(group)
             {
                 g.add_schedule.retry = None;
                 self.arm_group(group);

@@ -29,7 +29,12 @@ impl Groups<'_> {
         link: LinkIdx,
         request: &ConfirmLink,
     ) {
-        if self.groups.at(group).is_none_or(|g| g.role == Role::Server) {
+        if self
+            .data
+            .groups
+            .at(group)
+            .is_none_or(|g| g.role == Role::Server)
+        {
             //= LLC-014
             self.violation(link);
             return;
@@ -54,6 +59,7 @@ impl Groups<'_> {
         }
         //= LLC-077
         let limits = self
+            .data
             .groups
             .at(group)
             .is_some_and(|g| g.terms.release.has_limits());
@@ -80,7 +86,7 @@ impl Groups<'_> {
     pub(crate) fn answer_confirm_link(&mut self, group: GroupIdx, link: LinkIdx) {
         // With a limit of one link there is nothing to wait for.
         //= V2-183
-        let alone = self.groups.at(group).is_some_and(|g| g.max_links < 2);
+        let alone = self.data.groups.at(group).is_some_and(|g| g.max_links < 2);
         if alone {
             self.set_formation(group, Formation::AddingSecond, None);
         } else {

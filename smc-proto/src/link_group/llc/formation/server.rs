@@ -25,7 +25,7 @@ impl Groups<'_> {
 
     /// A link of a group that is being formed reached a new state.
     pub(crate) fn on_formation_progress(&mut self, group: GroupIdx) {
-        let Some(g) = self.groups.at(group) else {
+        let Some(g) = self.data.groups.at(group) else {
             return;
         };
         let first = g.first_link();
@@ -96,7 +96,7 @@ impl Groups<'_> {
     //= RENDEZVOUS-026
     fn try_second_link(&mut self, group: GroupIdx) {
         self.set_formation(group, Formation::AddingSecond, None);
-        if let Some(g) = self.groups.at_mut(group) {
+        if let Some(g) = self.data.groups.at_mut(group) {
             g.add_schedule.due = true;
         }
         self.start_flow(group);

@@ -82,7 +82,7 @@ impl Groups<'_> {
     ) {
         //= LLCSER-017
         if self.addition(group).is_idle() {
-            if let Some(g) = self.groups.at_mut(group) {
+            if let Some(g) = self.data.groups.at_mut(group) {
                 g.flow = Flow::Idle;
             }
             self.send_confirm_rkey(group, buffer, attempts);
@@ -90,7 +90,7 @@ impl Groups<'_> {
             return;
         }
         let until = self.now().after(self.data.core.config.timeouts.rkey_retry);
-        if let Some(g) = self.groups.at_mut(group) {
+        if let Some(g) = self.data.groups.at_mut(group) {
             g.flow_deadline = Some(until);
         }
         self.arm_group(group);
@@ -110,7 +110,7 @@ impl Groups<'_> {
             via_link,
             links,
             ..
-        }) = self.groups.at(group).map(|g| g.flow)
+        }) = self.data.groups.at(group).map(|g| g.flow)
         else {
             return;
         };
@@ -168,7 +168,7 @@ impl Groups<'_> {
         //= V2-189
         let other_links = left.len();
         let others = self.rtokens_for(group, buffer, &mut left);
-        if let Some(g) = self.groups.at_mut(group) {
+        if let Some(g) = self.data.groups.at_mut(group) {
             g.flow = Flow::ConfirmRkey {
                 buffer,
                 attempts,
@@ -196,7 +196,7 @@ impl Groups<'_> {
     ) {
         let Some(Flow::ConfirmRkey {
             buffer, via_link, ..
-        }) = self.groups.at(group).map(|g| g.flow)
+        }) = self.data.groups.at(group).map(|g| g.flow)
         else {
             return;
         };
@@ -214,6 +214,7 @@ impl Groups<'_> {
         reply: &ConfirmRkeyContinuation,
     ) {
         if self
+            .data
             .groups
             .at(group)
             .is_some_and(|g| g.flow.via_link() == link)
@@ -230,7 +231,7 @@ impl Groups<'_> {
             via_link,
             links,
             mut left,
-        }) = self.groups.at(group).map(|g| g.flow)
+        }) = self.data.groups.at(group).map(|g| g.flow)
         else {
             return;
         };
@@ -239,7 +240,7 @@ impl Groups<'_> {
             //= LLC-062
             let remaining = left.len();
             let others = self.rtokens_for(group, buffer, &mut left);
-            if let Some(g) = self.groups.at_mut(group) {
+            if let Some(g) = self.data.groups.at_mut(group) {
                 g.flow = Flow::ConfirmRkey {
                     buffer,
                     attempts,
@@ -267,7 +268,7 @@ impl Groups<'_> {
             //= LLC-064
             //= LLC-067
             let until = self.now().after(self.data.core.config.timeouts.rkey_retry);
-            if let Some(g) = self.groups.at_mut(group) {
+            if let Some(g) = self.data.groups.at_mut(group) {
                 g.flow = Flow::RetryConfirmRkey {
                     buffer,
                     attempts: attempts.saturating_add(1),

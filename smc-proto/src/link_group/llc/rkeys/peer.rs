@@ -23,7 +23,7 @@ impl Groups<'_> {
     ) {
         message.reply = true;
         // It begins anew, whatever becomes of it.
-        if let Some(g) = self.groups.at_mut(group) {
+        if let Some(g) = self.data.groups.at_mut(group) {
             g.incoming_rkey = None;
         }
         if self.links_change(group) {
@@ -55,7 +55,7 @@ impl Groups<'_> {
                 left,
                 known,
             };
-            if let Some(g) = self.groups.at_mut(group) {
+            if let Some(g) = self.data.groups.at_mut(group) {
                 g.incoming_rkey = (left > 0).then_some(incoming);
             }
         } else {
@@ -77,7 +77,7 @@ impl Groups<'_> {
         mut message: ConfirmRkeyContinuation,
     ) {
         message.reply = true;
-        let incoming = self.groups.at(group).and_then(|g| g.incoming_rkey);
+        let incoming = self.data.groups.at(group).and_then(|g| g.incoming_rkey);
         let fits = |i: &IncomingRkey| {
             i.via_link == link
                 && i.left >= message.remaining
@@ -85,7 +85,7 @@ impl Groups<'_> {
         };
         let Some(incoming) = incoming.filter(fits) else {
             //= LLC-065
-            if let Some(g) = self.groups.at_mut(group)
+            if let Some(g) = self.data.groups.at_mut(group)
                 && incoming.is_some_and(|i| i.via_link == link)
             {
                 g.incoming_rkey = None;
@@ -98,7 +98,7 @@ impl Groups<'_> {
         let left = message
             .remaining
             .saturating_sub(u8::try_from(message.others.len()).unwrap_or(0));
-        if let Some(g) = self.groups.at_mut(group) {
+        if let Some(g) = self.data.groups.at_mut(group) {
             g.incoming_rkey = (left > 0).then_some(IncomingRkey { left, ..incoming });
         }
         self.reply(link, &LlcMessage::ConfirmRkeyContinuation(message));
@@ -112,7 +112,7 @@ impl Groups<'_> {
     /// and it announces all its RMBs when it takes the link.
     //= V2-187
     fn links_change(&self, group: GroupIdx) -> bool {
-        self.groups.at(group).is_some_and(|g| {
+        self.data.groups.at(group).is_some_and(|g| {
             g.role == Role::Server
                 && !g.terms.is_v2()
                 && (g.addition.is_shared() || matches!(g.flow, Flow::DeleteLink { .. }))
@@ -180,7 +180,7 @@ impl Groups<'_> {
         message: &ConfirmRkey,
     ) -> Option<RemoteRmbIdx> {
         let over = self.link(via_link)?.position;
-        let list = self.groups.at(group)?.remote_rmbs;
+        let list = self.data.groups.at(group)?.remote_rmbs;
         let known = |groups: &mut Self, position, rtoken: RToken| {
             let (pool, steps) = (&mut groups.remote_rmbs, &mut groups.data.core.steps);
             let rmb = remote_rmb::find(pool, &list, position, rtoken, steps);

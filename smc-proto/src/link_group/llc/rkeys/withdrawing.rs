@@ -63,7 +63,7 @@ impl Groups<'_> {
             self.give_back_rmb(buffer);
             return;
         };
-        if let Some(g) = self.groups.at_mut(group) {
+        if let Some(g) = self.data.groups.at_mut(group) {
             g.flow = Flow::DeleteRkey { buffer, via_link };
         }
         let message = LlcMessage::DeleteRkey(DeleteRkey {
@@ -86,7 +86,8 @@ impl Groups<'_> {
         reply: &DeleteRkey<'_>,
         form: SmcVersion,
     ) {
-        let Some(Flow::DeleteRkey { buffer, via_link }) = self.groups.at(group).map(|g| g.flow)
+        let Some(Flow::DeleteRkey { buffer, via_link }) =
+            self.data.groups.at(group).map(|g| g.flow)
         else {
             return;
         };
