@@ -15,6 +15,8 @@ use smc_proto::wire::types::{
     LinkNumber, LinkUserId, Mac, Mtu, PeerId, Psn, Qpn, RKey, RToken, RmbeIndex,
 };
 
+use crate::rig::ipv4_gid;
+
 /// The peer's identity and its end of the link.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer {
@@ -33,7 +35,7 @@ impl Default for Peer {
         let mac = Mac([2, 0, 0, 0, 1, 1]);
         Self {
             id: PeerId::new(9, mac),
-            gid: Gid([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 1, 1]),
+            gid: ipv4_gid([10, 0, 1, 1]),
             mac,
             qpn: Qpn::new(0x4711),
         }
@@ -197,7 +199,7 @@ impl Peer {
             reply,
             rejection,
             mac: Mac([2, 0, 0, 0, 1, 2]),
-            gid: Gid([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 1, 2]),
+            gid: ipv4_gid([10, 0, 1, 2]),
             qpn: Qpn::new(0x4712),
             link: LinkNumber(2),
             mtu: Mtu::M1024,

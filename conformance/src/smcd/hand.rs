@@ -6,7 +6,7 @@
 mod device;
 mod peer;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use smc_proto::command::{IsmCommand, TcpCommand};
 use smc_proto::completion::IsmCompletion;
@@ -20,8 +20,10 @@ use smc_proto::time::{Duration, Instant};
 use smc_proto::version::SmcVersion;
 use smc_proto::wire::cdc_ism::CDC_ISM_LENGTH;
 use smc_proto::wire::clc::{ClcMessage, Subnets};
-use smc_proto::wire::types::{BufferSize, Chid, DmbToken, Eid, IsmGid, Mac, PeerId};
+use smc_proto::wire::types::{BufferSize, Chid, Eid, IsmGid, Mac, PeerId};
 use smc_transport_sim::sim::{Tables, tables_of_test};
+
+use crate::rig::Ism;
 
 /// The engine's only device.
 pub const DEVICE: DeviceId = DeviceId(0);
@@ -78,6 +80,8 @@ pub struct Hand {
     pub hold: bool,
     /// Control commands that wait, in order.
     pub commands: VecDeque<IsmCommand>,
+    /// All commands that the device executed.
+    pub executed: Vec<IsmCommand>,
     /// Moves, signals and events that the device executed.
     pub moved: Vec<IsmCommand>,
     /// CLC messages that the engine sent.
@@ -86,10 +90,7 @@ pub struct Hand {
     pub tcp: Vec<(ConnId, TcpCommand)>,
     /// Events of the engine.
     pub events: Vec<Event>,
-    /// DMBs in the order of their registration, and the memory to move from.
-    dmbs: BTreeMap<BufferId, DmbToken>,
-    sources: BTreeMap<BufferId, Option<DmbToken>>,
-    tokens: u64,
+    device: Ism,
     conns: Vec<ConnId>,
 }
 
@@ -128,13 +129,12 @@ impl Hand {
             mode,
             hold: false,
             commands: VecDeque::new(),
+            executed: Vec::new(),
             moved: Vec::new(),
             sent_clc: VecDeque::new(),
             tcp: Vec::new(),
             events: Vec::new(),
-            dmbs: BTreeMap::new(),
-            sources: BTreeMap::new(),
-            tokens: 0,
+            device: Ism::new(0xd000),
             conns: Vec::new(),
         }
     }
@@ -215,13 +215,14 @@ impl Hand {
     #[must_use]
     #[track_caller]
     pub fn dmb(&self) -> BufferId {
-        let newest = self.dmbs.iter().max_by_key(|(_, token)| **token);
-        *newest.expect("a DMB").0
+        self.device.dmbs.last().expect("a DMB").buffer
     }
 
     /// Buffers the device knows: DMBs, and what is or may be bound to the peer's.
     pub fn buffers(&self) -> impl Iterator<Item = BufferId> + '_ {
-        self.dmbs.keys().chain(self.sources.keys()).copied()
+        let dmbs = self.device.dmbs.iter().map(|dmb| dmb.buffer);
+        let sources = self.device.sources.iter().map(|source| source.buffer);
+        dmbs.chain(sources)
     }
 
     /// Bytes that can be read, if the connection is there.
@@ -282,8 +283,7 @@ impl Hand {
         self.pump();
         self.run_out();
         assert_eq!(self.endpoint.usage(), Usage::default(), "{:?}", self.events);
-        assert!(self.dmbs.is_empty(), "{:?}", self.dmbs);
-        assert!(self.sources.is_empty(), "{:?}", self.sources);
+        assert!(self.device.is_empty(), "{:?}", self.device);
     }
 
     #[track_caller]
