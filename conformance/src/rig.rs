@@ -26,12 +26,14 @@ mod kind;
 pub mod memory;
 pub mod nic;
 mod outputs;
+pub mod peer;
 mod ports;
 
-pub use alone::{Rig, gid, linux, mac};
+pub use alone::{Rig, gid, mac};
 pub use ism::Ism;
 pub use kind::Kind;
 pub use memory::Memory;
 pub use nic::{Nic, Numbers, QpState};
 pub use outputs::{Output, Outputs};
+pub use peer::linux;
 pub use ports::{ipv4_gid, local_port};

@@ -29,18 +29,16 @@ mod expect;
 mod flows;
 mod flows_links;
 mod links;
-mod peer;
-mod peer_links;
 mod waiting;
 
 use core::fmt::Display;
 use std::collections::{BTreeMap, VecDeque};
 
 pub use crate::rig::Kind;
+pub use crate::rig::peer::Peer;
 pub use adapter::Adapter;
 pub(crate) use adapter::Answered;
 pub use links::{Over, rnic};
-pub use peer::Peer;
 use smc_proto::command::{RdmaCommand, TcpCommand};
 use smc_proto::completion::RdmaCompletion;
 use smc_proto::config::{Config, MAX_DEVICES};

@@ -10,7 +10,7 @@ use smc_proto::wire::types::{RKey, RToken};
 
 use super::host::Host;
 use super::world::World;
-use crate::rig::{Kind, Nic, Numbers, nic};
+use crate::rig::{Kind, Nic, Numbers, QpState, nic};
 
 /// A message that was posted.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -60,15 +60,21 @@ impl Default for Rdma {
 }
 
 impl Rdma {
-    /// All queue pairs in the order of their making.
+    /// Queue pairs that there are: one that is being created cannot fail yet.
+    fn qps(&self) -> impl Iterator<Item = &QueuePair> {
+        let made = |qp: &&QueuePair| qp.state != QpState::Requested;
+        self.nic.qps().filter(made)
+    }
+
+    /// The queue pair made first of which this holds.
     fn oldest(&self, of: impl Fn(&QueuePair) -> bool) -> Option<LinkId> {
-        let qps = self.nic.qps().filter(|qp| of(qp));
+        let qps = self.qps().filter(|qp| of(qp));
         qps.min_by_key(|qp| qp.serial).map(|qp| qp.link)
     }
 
     /// Whether a message is in flight.
     pub(super) fn has_posted(&self) -> bool {
-        self.nic.qps().any(|qp| qp.work.is_in_flight())
+        self.qps().any(|qp| qp.work.is_in_flight())
     }
 
     pub(super) fn holds_command(&self) -> bool {
@@ -77,25 +83,26 @@ impl Rdma {
 
     /// Whether a queue pair carries anything.
     pub(super) fn has_way(&self) -> bool {
-        let mut qps = self.nic.qps();
-        qps.any(|qp| !qp.work.broken && qp.bound.is_some())
+        self.qps().any(|qp| !qp.work.broken && qp.bound.is_some())
     }
 
     /// Whether there is a failure that was not reported to the engine: one that its work met,
     /// or any.
     pub(super) fn has_unreported(&self, met: bool) -> bool {
-        self.nic.qps().any(|qp| qp.work.is_unreported(met))
+        self.qps().any(|qp| qp.work.is_unreported(met))
     }
 
     /// All its queue pairs break.
     pub(super) fn fail(&mut self) {
-        for qp in self.nic.qps_mut().filter(|qp| !qp.work.broken) {
-            qp.work.fail();
+        for qp in self.nic.qps_mut() {
+            if !qp.work.broken && qp.state != QpState::Requested {
+                qp.work.fail();
+            }
         }
     }
 
     pub(super) fn hash<H: Hasher>(&self, hasher: &mut H) {
-        let mut qps: Vec<_> = self.nic.qps().collect();
+        let mut qps: Vec<_> = self.qps().collect();
         qps.sort_by_key(|qp| qp.serial);
         // A number is only used to find the other end.
         let made = self.nic.queue_pairs_made();

@@ -1,7 +1,7 @@
 //! One endpoint of version 2 and a peer that is played by hand, byte by byte, as a
 //! Linux host would send them.
 
-pub mod linux;
+mod linux;
 
 use std::collections::VecDeque;
 

@@ -311,6 +311,10 @@ impl<M: Memory, W: Clone + Default> Nic<M, W> {
     pub fn refused(&mut self, command: &RdmaCommand) -> Option<RdmaCompletion<'static>> {
         Some(match *command {
             RdmaCommand::CreateQp { link, .. } => {
+                // The next one gets its number.
+                if self.qp(link).is_some_and(|qp| qp.serial == self.made[0]) {
+                    self.made[0] -= 1;
+                }
                 self.remove_qp(link);
                 RdmaCompletion::LinkRefused { link }
             }

@@ -20,10 +20,12 @@ use smc_proto::time::{Duration, Instant};
 use smc_proto::version::SmcVersion;
 use smc_proto::wire::cdc_ism::CDC_ISM_LENGTH;
 use smc_proto::wire::clc::{ClcMessage, Subnets};
-use smc_proto::wire::types::{BufferSize, Chid, Eid, IsmGid, Mac, PeerId};
+use smc_proto::wire::types::{BufferSize, Mac, PeerId};
 use smc_transport_sim::sim::{Tables, tables_of_test};
 
 use crate::rig::Ism;
+pub use crate::rig::peer::smcd::Mode;
+use crate::rig::peer::smcd::eid;
 
 /// The engine's only device.
 pub const DEVICE: DeviceId = DeviceId(0);
@@ -31,41 +33,6 @@ pub const DEVICE: DeviceId = DeviceId(0);
 pub const RING: u32 = 16_384 - HEAD;
 /// Bytes in front of the ring, where the CDC message lies.
 pub const HEAD: u32 = CDC_ISM_LENGTH as u32;
-
-/// How the two sides speak.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Mode {
-    /// Version of SMC-D.
-    pub version: SmcVersion,
-    /// Whether the peer's DMBs are mapped, and not moved to.
-    pub maps: bool,
-}
-
-impl Mode {
-    /// All there are.
-    pub const ALL: [Self; 4] = [
-        Self::new(SmcVersion::V1, false),
-        Self::new(SmcVersion::V1, true),
-        Self::new(SmcVersion::V2, false),
-        Self::new(SmcVersion::V2, true),
-    ];
-
-    /// Creates a mode.
-    #[must_use]
-    pub const fn new(version: SmcVersion, maps: bool) -> Self {
-        Self { version, maps }
-    }
-
-    /// A device: 1 is the engine's, any other one a peer's. Those of version 2 emulate.
-    #[must_use]
-    pub const fn device(self, gid: u64) -> IsmGid {
-        let (gid_ext, chid) = match self.version {
-            SmcVersion::V1 => (0, Chid(0x07c1)),
-            SmcVersion::V2 => (9, Chid::LOOPBACK),
-        };
-        IsmGid { gid, gid_ext, chid }
-    }
-}
 
 /// The engine, its device, and what both did.
 #[derive(Clone, Debug)]
@@ -92,10 +59,6 @@ pub struct Hand {
     pub events: Vec<Event>,
     device: Ism,
     conns: Vec<ConnId>,
-}
-
-fn eid() -> Eid {
-    Eid::user("SMCD-STORIES").expect("it is one")
 }
 
 impl Hand {

@@ -1,4 +1,6 @@
-//! What the peer of a script sends by default. Change a field, or a message.
+//! What a peer of version 1 sends by default. Change a field, or a message.
+
+mod links;
 
 use smc_proto::version::SmcVersion;
 use smc_proto::wire::cdc::{Cdc, ConnectionFlags, ProducerFlags};
