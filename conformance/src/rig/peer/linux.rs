@@ -2,8 +2,8 @@
 
 use smc_proto::version::SmcVersion;
 use smc_proto::wire::clc::{
-    AcceptConfirm, AcceptConfirmV2, ClcMessage, ClcVersion, FirstContactExtension, GidList,
-    OfferedPath, Proposal, Subnets, V2Offer,
+    AcceptConfirm, AcceptConfirmV2, ClcVersion, FirstContactExtension, GidList, OfferedPath,
+    Proposal, Subnets, V2Offer,
 };
 use smc_proto::wire::llc::{
     AddLink, AddLinkExtension, ConfirmLink, ConfirmLinkFlags, LLC_LENGTH, LLC_V2_MAX_LENGTH,
