@@ -4,7 +4,7 @@
 //! The simulator is for protocol tests; this is for what must cost no more than
 //! the engine itself: benchmarks, and tests that move gigabytes.
 
-use smc_proto::command::{BufferKind, DataTransmit, RdmaCommand, Segment, TcpCommand};
+use smc_proto::command::{DataTransmit, RdmaCommand, Segment, TcpCommand};
 use smc_proto::completion::RdmaCompletion;
 use smc_proto::config::Config;
 use smc_proto::endpoint::{BufferSpans, ClcProgress, ConnOptions, Endpoint};
@@ -14,13 +14,12 @@ use smc_proto::path::LocalPath;
 use smc_proto::storage::{Limits, Owned};
 use smc_proto::time::Instant;
 use smc_proto::wire::clc::Subnets;
-use smc_proto::wire::types::{Gid, Mac, PeerId, Psn, Qpn, RKey, RToken};
+use smc_proto::wire::types::{Mac, PeerId, RKey, RToken};
+
+use crate::rig::{Nic, Numbers, ipv4_gid, local_port};
 
 /// The only RNIC of a host.
 pub const DEVICE: DeviceId = DeviceId(0);
-/// Address of each buffer's first byte, the same for all: the key distinguishes them.
-const BASE: u64 = 0x7f00_0000_0000;
-
 /// Bits of a queue pair number that identify the link.
 const LINK_BITS: u32 = 12;
 
@@ -31,15 +30,13 @@ pub struct Host {
     pub endpoint: Endpoint<Owned>,
     /// The port it uses.
     pub path: LocalPath,
-    /// Memory of each buffer, by index.
-    buffers: Vec<Vec<u8>>,
-    /// Whether buffers have no memory: bytes are counted, and nothing is copied.
-    bare: bool,
+    /// Its RNIC, and the memory of its buffers. If those have none, bytes are counted, and
+    /// nothing is copied.
+    nic: Nic<Vec<u8>>,
     /// The other end of each connection, by index.
     joined: Vec<ConnId>,
-    /// Of each link, by index: its handle and the link at the other end.
-    links: Vec<Option<(LinkId, Option<LinkId>)>>,
-    next_qpn: u32,
+    /// The link at the other end of each link, by index.
+    other_ends: Vec<Option<LinkId>>,
     /// Events since they were last taken.
     pub events: Vec<Event>,
     /// Commands for TCP connections since they were last taken.
@@ -63,14 +60,10 @@ impl Host {
     pub fn new(number: u16, connections: usize, configure: &dyn Fn(&mut Config)) -> Self {
         let [high, low] = number.to_be_bytes();
         let mac = Mac([2, 0, 0, 0, high, low]);
-        let mut gid = [0; 16];
-        gid[10] = 0xff;
-        gid[11] = 0xff;
-        gid[12..].copy_from_slice(&[10, 0, high, low]);
+        let gid = ipv4_gid([10, 0, high, low]);
         let mut config = Config::new(PeerId::new(number, mac));
         configure(&mut config);
-        let mut path = LocalPath::new(DEVICE, 1, Gid(gid), mac);
-        path.subnet_match = true;
+        let path = local_port(DEVICE, 1, gid, mac);
         Self {
             endpoint: Endpoint::new(
                 config,
@@ -78,11 +71,16 @@ impl Host {
                 Owned::new(Limits::for_connections(connections)),
             ),
             path,
-            buffers: Vec::new(),
-            bare: false,
+            nic: Nic::new(Numbers {
+                first: number.into(),
+                qpn: |first, made, link| (first + made) << LINK_BITS | link.index(),
+                rtoken: |_, _, buffer, _| RToken {
+                    rkey: RKey(buffer.index() + 1),
+                    address: Numbers::BASE,
+                },
+            }),
             joined: Vec::new(),
-            links: Vec::new(),
-            next_qpn: u32::from(number),
+            other_ends: Vec::new(),
             events: Vec::new(),
             tcp: Vec::new(),
         }
@@ -91,7 +89,7 @@ impl Host {
     /// From here on, new buffers have no memory and no byte is copied: what
     /// remains is the engine.
     pub fn without_memory(&mut self) {
-        self.bare = true;
+        self.nic.bare = true;
     }
 
     fn join(&mut self, conn: ConnId, other: ConnId) {
@@ -104,7 +102,7 @@ impl Host {
 
     /// The memory of a buffer.
     pub fn memory(&mut self, buffer: BufferId) -> &mut [u8] {
-        &mut self.buffers[buffer.index() as usize]
+        &mut self.nic.memory[buffer.index() as usize]
     }
 
     /// Copies `data` into free space of a connection's send buffer and sends it:
@@ -113,7 +111,7 @@ impl Host {
         let Some(mut connection) = self.endpoint.conn(conn) else {
             return 0;
         };
-        let (bare, buffers) = (self.bare, &mut self.buffers);
+        let (bare, buffers) = (self.nic.bare, &mut self.nic.memory);
         let written = connection.write(now, |space| match bare {
             true => space.len().min(data.len() as u32),
             false => copy_in(buffers, space, data),
@@ -126,7 +124,7 @@ impl Host {
         let Some(mut connection) = self.endpoint.conn(conn) else {
             return 0;
         };
-        let (bare, buffers) = (self.bare, &self.buffers);
+        let (bare, buffers) = (self.nic.bare, &self.nic.memory);
         let read = connection.read(now, |bytes| match bare {
             true => bytes.len().min(data.len() as u32),
             false => copy_out(buffers, bytes, data),
@@ -137,11 +135,11 @@ impl Host {
     /// An RDMA WRITE of the peer arrives.
     #[inline(always)]
     fn place(&mut self, from: &[u8], source: [Segment; 2], key: RKey, address: u64) {
-        if self.bare {
+        if self.nic.bare {
             return;
         }
-        let mut at = usize::try_from(address - BASE).expect("an address of this buffer");
-        let target = &mut self.buffers[key.0 as usize - 1];
+        let mut at = usize::try_from(address - Numbers::BASE).expect("an address of this buffer");
+        let target = &mut self.nic.memory[key.0 as usize - 1];
         for Segment { offset, length } in source {
             let n = length as usize;
             if n == 0 {
@@ -170,7 +168,7 @@ impl Host {
     /// Executes one transmit of a connection.
     #[inline]
     fn post(&mut self, peer: &mut Self, now: Instant, transmit: &DataTransmit) {
-        let from = &self.buffers[transmit.buffer.index() as usize];
+        let from = &self.nic.memory[transmit.buffer.index() as usize];
         for write in &transmit.writes {
             if write.is_empty() {
                 break;
@@ -189,7 +187,7 @@ impl Host {
     /// A SEND arrives at the peer, and completes.
     #[inline]
     fn send(&mut self, peer: &mut Self, now: Instant, link: LinkId, wr_id: WrId, payload: &[u8]) {
-        let (_, to) = self.links[link.index() as usize].expect("a created queue pair");
+        let to = self.other_ends[link.index() as usize];
         let link_there = to.expect("a connected queue pair");
         let received = RdmaCompletion::Received {
             link: link_there,
@@ -201,75 +199,9 @@ impl Host {
     }
 
     fn execute(&mut self, now: Instant, command: &RdmaCommand) {
-        let completion = match *command {
-            RdmaCommand::CreateQp { link, .. } => {
-                let index = link.index() as usize;
-                if self.links.len() <= index {
-                    self.links.resize(index + 1, None);
-                }
-                self.links[index] = Some((link, None));
-                self.next_qpn += 1;
-                RdmaCompletion::QpCreated {
-                    link,
-                    qpn: Qpn::new(self.next_qpn << LINK_BITS | link.index()),
-                }
-            }
-            RdmaCommand::ActivateQp { link, .. } => RdmaCompletion::QpActive { link },
-            RdmaCommand::QpToError { link } => RdmaCompletion::QpDrained { link },
-            RdmaCommand::DestroyQp { link } => {
-                self.links[link.index() as usize] = None;
-                RdmaCompletion::QpDestroyed { link }
-            }
-            RdmaCommand::AllocBuffer {
-                buffer,
-                elements,
-                element_size,
-                kind,
-                ..
-            } => {
-                let index = buffer.index() as usize;
-                if self.buffers.len() <= index {
-                    self.buffers.resize(index + 1, Vec::new());
-                }
-                debug_assert!(kind == BufferKind::Rmb || elements == 1);
-                if !self.bare {
-                    self.buffers[index] = vec![0; usize::from(elements) * element_size as usize];
-                }
-                RdmaCompletion::BufferAllocated { buffer }
-            }
-            RdmaCommand::RegisterBuffer { buffer, link } => RdmaCompletion::BufferRegistered {
-                buffer,
-                link,
-                rtoken: RToken {
-                    rkey: RKey(buffer.index() + 1),
-                    address: BASE,
-                },
-            },
-            RdmaCommand::DeregisterBuffer { buffer, link } => {
-                RdmaCompletion::BufferDeregistered { buffer, link }
-            }
-            RdmaCommand::FreeBuffer { buffer } => {
-                self.buffers[buffer.index() as usize] = Vec::new();
-                RdmaCompletion::BufferFreed { buffer }
-            }
-            RdmaCommand::ClearElement {
-                buffer,
-                offset,
-                length,
-                ..
-            } => {
-                if !self.bare {
-                    let start = offset as usize;
-                    self.buffers[buffer.index() as usize][start..start + length as usize].fill(0);
-                }
-                RdmaCompletion::ElementCleared { buffer, offset }
-            }
-            RdmaCommand::ConnectQp { .. }
-            | RdmaCommand::Write { .. }
-            | RdmaCommand::Send { .. }
-            | RdmaCommand::SendLarge { .. } => return,
-        };
-        self.endpoint.handle_rdma(now, completion);
+        if let Some(completion) = self.nic.execute(command) {
+            self.endpoint.handle_rdma(now, completion);
+        }
     }
 }
 
@@ -421,7 +353,7 @@ impl Pair {
                 address,
                 ..
             } => {
-                let from = &host.buffers[buffer.index() as usize];
+                let from = &host.nic.memory[buffer.index() as usize];
                 peer.place(from, source, rkey, address);
             }
             RdmaCommand::Send {
@@ -434,14 +366,12 @@ impl Pair {
                 peer: address,
                 ..
             } => {
-                let _ = Psn::new(address.psn.value());
-                let to = (address.qpn.value() & ((1 << LINK_BITS) - 1)) as usize;
-                let to = peer.links[to].map(|(id, _)| id);
-                if let Some(entry) = &mut host.links[link.index() as usize] {
-                    entry.1 = to;
+                let (to, at) = (address.qpn, link.index() as usize);
+                if host.other_ends.len() <= at {
+                    host.other_ends.resize(at + 1, None);
                 }
-                host.endpoint
-                    .handle_rdma(now, RdmaCompletion::QpConnected { link });
+                host.other_ends[at] = peer.nic.numbered(to).map(|qp| qp.link);
+                host.execute(now, command);
             }
             _ => host.execute(now, command),
         }

@@ -19,7 +19,6 @@ pub mod script;
 pub mod scripts;
 pub mod smcd;
 pub mod twolinks;
-pub mod unbacked;
 pub mod versions;
 pub mod wait_state;
 pub mod world;

@@ -1,311 +1,39 @@
-//! One endpoint of version 2 and a peer that is played by hand, byte by byte, as a
-//! Linux host would send them.
+//! What every rig is made of that drives an engine without a network: an RNIC and an ISM
+//! device that hold the engine to its contract, and the loop that polls it.
+//!
+//! ```text
+//!            Outputs ──► CLC, TCP, events ──► the rig's peer and judge
+//!  Endpoint ────┤
+//!            commands ──► Nic, Ism: check ──► done or refused ──► completion
+//!                              when: the rig's schedule (at once, held, drawn, explored)
+//! ```
+//!
+//! | rig | engines | schedule |
+//! |---|---|---|
+//! | [`Rig`] | one of version 2, peer by hand | at once, SENDs held if asked |
+//! | [`script`](crate::script) | one of version 1, peer by hand | at once, any kind held or refused |
+//! | [`scripts`](crate::scripts) | one, peer of a script | as `script` |
+//! | [`smcd::hand`](crate::smcd::hand) | one of SMC-D, peer by hand | at once, control held if asked |
+//! | [`replay`](crate::replay) | one, peer of a capture | at once, SENDs held if asked |
+//! | [`direct`](crate::direct) | two | at once |
+//! | [`twolinks`](crate::twolinks) | two | one step at a time, explored |
+//! | [`handshake_machine`](crate::handshake_machine) | two | one step at a time, explored |
+//! | [`fuzz`](crate::fuzz) | one or two | drawn from bytes |
 
-pub mod linux;
+mod alone;
+pub mod ism;
+mod kind;
+pub mod memory;
+pub mod nic;
+mod outputs;
+pub mod peer;
+mod ports;
 
-use std::collections::{BTreeMap, VecDeque};
-
-use smc_proto::command::{QpAddress, RdmaCommand, TcpCommand};
-use smc_proto::completion::RdmaCompletion;
-use smc_proto::config::Config;
-use smc_proto::endpoint::{ClcError, ClcProgress, ConnOptions, Endpoint};
-use smc_proto::event::Event;
-use smc_proto::id::{ConnId, DeviceId, LinkId};
-use smc_proto::path::{LocalPath, RoceVersion};
-use smc_proto::storage::{Limits, Owned};
-use smc_proto::time::{Duration, Instant};
-use smc_proto::wire::cdc::{CDC_TYPE, Cdc};
-use smc_proto::wire::clc::{ClcMessage, MAX_LENGTH, Subnets};
-use smc_proto::wire::types::{Gid, Mac, PeerId, Qpn, RKey, RToken};
-
-use crate::unbacked;
-use crate::versions::eid;
-
-/// A queue pair of ours.
-#[derive(Clone, Copy, Debug)]
-pub struct QueuePair {
-    /// Bytes of its receives.
-    pub receive_size: u32,
-    /// What it is bound to, and the hop limit.
-    pub bound: Option<(QpAddress, u8)>,
-}
-
-/// An endpoint, its RNICs, and all that it sent.
-#[derive(Debug)]
-pub struct Rig {
-    /// The endpoint.
-    pub endpoint: Endpoint<Owned>,
-    /// The time.
-    pub now: Instant,
-    /// Its ports, each on an RNIC of its own, for version 2.
-    pub paths: Vec<LocalPath>,
-    /// CLC messages as bytes.
-    pub clc: VecDeque<Vec<u8>>,
-    /// LLC messages as bytes, and the links that carried them.
-    pub llc: VecDeque<(LinkId, Vec<u8>)>,
-    /// CDC messages.
-    pub cdc: VecDeque<Cdc>,
-    /// Queue pairs by link, in the order of their making.
-    pub qps: BTreeMap<LinkId, QueuePair>,
-    /// Everything else.
-    pub events: Vec<Event>,
-    /// Commands that ended TCP connections.
-    pub tcp: Vec<TcpCommand>,
-    /// Whether SENDs complete at once.
-    pub completes: bool,
-    /// Whether there are queue pairs left.
-    pub creates: bool,
-    posted: VecDeque<RdmaCompletion<'static>>,
-    next: u32,
-}
-
-/// MAC of a port: of host 1 ours, of host 2 the peer's.
-#[must_use]
-pub const fn mac(host: u8, rnic: u8) -> Mac {
-    Mac([2, 0, 0, 0, rnic, host])
-}
-
-/// GID of a port, an IPv4 address.
-#[must_use]
-pub const fn gid(host: u8, rnic: u8) -> Gid {
-    Gid([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, rnic, host])
-}
-
-impl Rig {
-    /// An endpoint with so many RNICs.
-    #[must_use]
-    pub fn new(rnics: u8, change: impl FnOnce(&mut Config)) -> Self {
-        let mut config = Config::new(PeerId::new(1, mac(1, 0)));
-        config.v2.ueids.push(eid("COMMON")).expect("the first");
-        change(&mut config);
-        let paths = (0..rnics).map(|rnic| {
-            let mut path = LocalPath::new(DeviceId(rnic), 1, gid(1, rnic), mac(1, rnic));
-            path.subnet_match = true;
-            path.roce = RoceVersion::V2;
-            path
-        });
-        Self {
-            endpoint: Endpoint::new(config, 0x5eed, Owned::new(Limits::for_connections(8))),
-            now: Instant::from_nanos(1),
-            paths: paths.collect(),
-            clc: VecDeque::new(),
-            llc: VecDeque::new(),
-            cdc: VecDeque::new(),
-            qps: BTreeMap::new(),
-            events: Vec::new(),
-            tcp: Vec::new(),
-            completes: true,
-            creates: true,
-            posted: VecDeque::new(),
-            next: 0,
-        }
-    }
-
-    /// Opens a connection.
-    pub fn connect(&mut self) -> ConnId {
-        let options = ConnOptions::new(Subnets::default());
-        let conn = self.endpoint.connect(self.now, options, &self.paths);
-        self.pump();
-        conn.expect("a free slot")
-    }
-
-    /// Accepts a TCP connection.
-    pub fn listen(&mut self) -> ConnId {
-        let options = ConnOptions::new(Subnets::default());
-        self.endpoint
-            .listen(self.now, options)
-            .expect("a free slot")
-    }
-
-    /// The peer's CLC message, which has to be one that is due.
-    #[track_caller]
-    pub fn receive_clc(&mut self, conn: ConnId, message: &ClcMessage) {
-        let mut bytes = [0; MAX_LENGTH];
-        let length = message.emit(&mut bytes).expect("the longest fits");
-        let progress = self.receive_clc_bytes(conn, &bytes[..length]);
-        assert!(matches!(progress, Ok(ClcProgress::Consumed { len, .. }) if len == length));
-    }
-
-    /// The peer's bytes over TCP.
-    pub fn receive_clc_bytes(
-        &mut self,
-        conn: ConnId,
-        bytes: &[u8],
-    ) -> Result<ClcProgress, ClcError> {
-        let progress = self.endpoint.handle_clc(self.now, conn, bytes);
-        self.pump();
-        progress
-    }
-
-    /// Our next CLC message.
-    #[track_caller]
-    pub fn sent_clc(&mut self) -> ClcMessage {
-        let bytes = self.clc.pop_front().expect("a CLC message");
-        ClcMessage::parse(&bytes)
-            .expect("what is emitted can be read")
-            .0
-    }
-
-    /// A SEND of the peer on a link.
-    pub fn receive(&mut self, link: LinkId, payload: &[u8]) {
-        let size = self.qps[&link].receive_size as usize;
-        assert!(payload.len() <= size, "it would break the queue pair");
-        self.endpoint
-            .handle_rdma(self.now, RdmaCompletion::Received { link, payload });
-        self.pump();
-    }
-
-    /// Our next LLC message on a link.
-    #[track_caller]
-    pub fn sent_llc(&mut self, link: LinkId) -> Vec<u8> {
-        let (on, bytes) = self.llc.pop_front().expect("an LLC message");
-        assert_eq!(on, link);
-        bytes
-    }
-
-    /// The link made `n`th, from 0.
-    #[track_caller]
-    pub fn link(&self, n: usize) -> LinkId {
-        *self.qps.keys().nth(n).expect("so many links")
-    }
-
-    /// Time passes, with every timer at its time.
-    pub fn wait(&mut self, time: Duration) {
-        let until = self.now.after(time);
-        while let Some(deadline) = self.endpoint.poll_timeout().filter(|d| *d <= until) {
-            self.now = self.now.max(deadline);
-            self.pump();
-        }
-        self.now = until;
-        self.pump();
-    }
-
-    /// All SENDs that were posted complete.
-    pub fn complete(&mut self) {
-        while let Some(completion) = self.posted.pop_front() {
-            self.endpoint.handle_rdma(self.now, completion);
-        }
-        self.pump();
-    }
-
-    /// Whether an event came.
-    #[must_use]
-    pub fn happened(&self, what: impl Fn(&Event) -> bool) -> bool {
-        self.events.iter().any(what)
-    }
-
-    /// Does what the endpoint wants until it wants nothing more.
-    pub fn pump(&mut self) {
-        loop {
-            let mut idle = true;
-            if self.endpoint.poll_timeout().is_some_and(|d| d <= self.now) {
-                self.endpoint.handle_timeout(self.now);
-            }
-            while let Some(event) = self.endpoint.poll_event() {
-                idle = false;
-                if let Event::Proposed { conn } = event {
-                    let answered = self.endpoint.accept(self.now, conn, &self.paths);
-                    answered.expect("it was proposed");
-                }
-                self.events.push(event);
-            }
-            let mut bytes = [0; MAX_LENGTH];
-            while let Ok(Some((_, length))) = self.endpoint.poll_clc(self.now, &mut bytes) {
-                idle = false;
-                self.clc.push_back(bytes[..length].to_vec());
-            }
-            for device in 0..self.paths.len() as u8 {
-                while let Some(command) = self.endpoint.poll_rdma(self.now, DeviceId(device)) {
-                    idle = false;
-                    self.execute(command);
-                }
-            }
-            while let Some((_, command)) = self.endpoint.poll_tcp() {
-                idle = false;
-                self.tcp.push(command);
-            }
-            if idle {
-                return;
-            }
-        }
-    }
-
-    fn execute(&mut self, command: RdmaCommand) {
-        self.next += 1;
-        let completion = match command {
-            RdmaCommand::CreateQp { link, .. } if !self.creates => {
-                RdmaCompletion::LinkRefused { link }
-            }
-            RdmaCommand::CreateQp {
-                link, receive_size, ..
-            } => {
-                let bound = None;
-                self.qps.insert(
-                    link,
-                    QueuePair {
-                        receive_size,
-                        bound,
-                    },
-                );
-                let qpn = Qpn::new(0x100 + self.next);
-                RdmaCompletion::QpCreated { link, qpn }
-            }
-            RdmaCommand::ConnectQp {
-                link,
-                peer,
-                hop_limit,
-                ..
-            } => {
-                let qp = self.qps.get_mut(&link).expect("it was created");
-                qp.bound = Some((peer, hop_limit));
-                RdmaCompletion::QpConnected { link }
-            }
-            RdmaCommand::ActivateQp { link, .. } => RdmaCompletion::QpActive { link },
-            RdmaCommand::QpToError { link } => RdmaCompletion::QpDrained { link },
-            RdmaCommand::DestroyQp { link } => {
-                self.qps.remove(&link);
-                RdmaCompletion::QpDestroyed { link }
-            }
-            RdmaCommand::Write { .. } => return,
-            RdmaCommand::Send {
-                link,
-                wr_id,
-                payload,
-            } => {
-                if payload[0] == CDC_TYPE {
-                    self.cdc.push_back(Cdc::parse(&payload).expect("ours"));
-                } else {
-                    self.llc.push_back((link, payload.to_vec()));
-                }
-                return self.sent(RdmaCompletion::Sent { link, wr_id });
-            }
-            RdmaCommand::SendLarge {
-                link,
-                wr_id,
-                length,
-            } => {
-                let mut bytes = vec![0; length as usize];
-                let written = self.endpoint.emit_llc(link, wr_id, &mut bytes);
-                assert_eq!(written, Ok(bytes.len()));
-                self.llc.push_back((link, bytes));
-                return self.sent(RdmaCompletion::Sent { link, wr_id });
-            }
-            buffers => {
-                let key = |_, _| RToken {
-                    rkey: RKey(0x1000 + self.next),
-                    address: u64::from(self.next) << 32,
-                };
-                unbacked::answer(&buffers, key).expect("a command about a buffer")
-            }
-        };
-        self.endpoint.handle_rdma(self.now, completion);
-    }
-
-    fn sent(&mut self, completion: RdmaCompletion<'static>) {
-        if self.completes {
-            self.endpoint.handle_rdma(self.now, completion);
-        } else {
-            self.posted.push_back(completion);
-        }
-    }
-}
+pub use alone::{Rig, gid, mac};
+pub use ism::Ism;
+pub use kind::Kind;
+pub use memory::Memory;
+pub use nic::{Nic, Numbers, QpState};
+pub use outputs::{Output, Outputs};
+pub use peer::linux;
+pub use ports::{ipv4_gid, local_port};

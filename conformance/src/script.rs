@@ -29,16 +29,16 @@ mod expect;
 mod flows;
 mod flows_links;
 mod links;
-mod peer;
-mod peer_links;
 mod waiting;
 
 use core::fmt::Display;
 use std::collections::{BTreeMap, VecDeque};
 
-pub use adapter::{Adapter, Kind};
+pub use crate::rig::Kind;
+pub use crate::rig::peer::Peer;
+pub use adapter::Adapter;
+pub(crate) use adapter::Answered;
 pub use links::{Over, rnic};
-pub use peer::Peer;
 use smc_proto::command::{RdmaCommand, TcpCommand};
 use smc_proto::completion::RdmaCompletion;
 use smc_proto::config::{Config, MAX_DEVICES};
@@ -50,11 +50,13 @@ use smc_proto::storage::Limits;
 use smc_proto::time::{Duration, Instant};
 use smc_proto::version::SmcVersion;
 use smc_proto::wire::cdc::Cdc;
-use smc_proto::wire::clc::{AcceptConfirm, ClcMessage, MAX_LENGTH, Subnets};
+use smc_proto::wire::clc::{AcceptConfirm, ClcMessage, Subnets};
 use smc_proto::wire::llc::LlcMessage;
-use smc_proto::wire::types::{DiagnosisCode, Gid, Mac, PeerId};
+use smc_proto::wire::types::{DiagnosisCode, Mac, PeerId};
 use smc_transport_sim::sim::{Tables, tables_of_test};
 pub use waiting::Waiting;
+
+use crate::rig::{Output, Outputs, ipv4_gid, local_port};
 
 /// Compares what was found with what was expected; if they differ, fails with
 /// the conversation of the script.
@@ -364,7 +366,8 @@ impl Script {
         self.hold_clc = false;
         for command in std::mem::take(&mut self.adapter.held) {
             self.note(format_args!("late: {}", Kind::of(&command)));
-            self.carry_out(&command);
+            let completion = self.adapter.done(&command);
+            self.report(completion);
         }
         self.pump();
     }
@@ -374,10 +377,8 @@ impl Script {
         self.adapter.hold = None;
         for command in std::mem::take(&mut self.adapter.held) {
             self.note(format_args!("late refusal: {}", Kind::of(&command)));
-            self.adapter.on_refused(&command);
-            if let Some(completion) = Adapter::refusal(&command) {
-                self.endpoint.handle_rdma(self.now, completion);
-            }
+            let completion = self.adapter.nic.refused(&command);
+            self.report(completion);
         }
         self.pump();
     }
@@ -387,62 +388,59 @@ impl Script {
         if !self.adapter.held.is_empty() {
             let command = self.adapter.held.remove(0);
             self.note(format_args!("late: {}", Kind::of(&command)));
-            self.carry_out(&command);
+            let completion = self.adapter.done(&command);
+            self.report(completion);
         }
         self.pump();
     }
 
     /// Does everything the endpoint asks for.
     pub fn pump(&mut self) {
-        let mut buffer = [0; MAX_LENGTH];
-        loop {
-            if !self.hold_clc
-                && let Ok(Some((conn, length))) = self.endpoint.poll_clc(self.now, &mut buffer)
-            {
-                let parsed = ClcMessage::parse(&buffer[..length]);
-                let (message, _) = parsed.expect("what is emitted can be read");
-                self.note(format_args!("{conn} -> {message}"));
-                if let ClcMessage::Decline(decline) = &message {
-                    // The peer gives up its link group for it.
-                    let lost = decline.diagnosis == DiagnosisCode::OUT_OF_SYNC;
-                    self.expect_eq(decline.out_of_sync, lost);
-                }
-                self.clc.push_back((conn, message));
-            } else if let Some((conn, command)) = self.endpoint.poll_tcp() {
-                self.note(format_args!("{conn} TCP {command:?}"));
-                if let TcpCommand::HandOver { watch_for_decline } = command
-                    && watch_for_decline
-                {
-                    self.watching.push(conn);
-                }
-                self.tcp.push_back((conn, command));
-            } else if let Some(command) = self.next_command() {
-                self.execute(&command);
-            } else if let Some(event) = self.endpoint.poll_event() {
-                self.note(format_args!("event {event:?}"));
-                if let Event::GroupUp { group } = event {
-                    self.group = Some(group);
-                }
-                match event {
-                    Event::LinkUp { .. } | Event::LinkDown { .. } => {
-                        self.link_events.push_back(event);
+        let mut outputs = Outputs::new(MAX_DEVICES as u8);
+        outputs.hold_clc = self.hold_clc;
+        while let Some(output) = outputs.next(&mut self.endpoint, self.now) {
+            match output {
+                Output::Clc(conn, bytes) => self.sent_clc(conn, bytes),
+                Output::Tcp(conn, command) => {
+                    self.note(format_args!("{conn} TCP {command:?}"));
+                    if let TcpCommand::HandOver { watch_for_decline } = command
+                        && watch_for_decline
+                    {
+                        self.watching.push(conn);
                     }
-                    event => self.events.push_back(event),
+                    self.tcp.push_back((conn, command));
                 }
-            } else {
-                return;
+                Output::Rdma(command) => self.execute(&command),
+                Output::Ism(_, command) => self.fail(format_args!("{command:?}")),
+                Output::Event(event) => {
+                    self.note(format_args!("event {event:?}"));
+                    if let Event::GroupUp { group } = event {
+                        self.group = Some(group);
+                    }
+                    match event {
+                        Event::LinkUp { .. } | Event::LinkDown { .. } => {
+                            self.link_events.push_back(event);
+                        }
+                        event => self.events.push_back(event),
+                    }
+                }
             }
         }
     }
 
-    fn next_command(&mut self) -> Option<RdmaCommand> {
-        (0..MAX_DEVICES as u8)
-            .find_map(|device| self.endpoint.poll_rdma(self.now, DeviceId(device)))
+    fn sent_clc(&mut self, conn: ConnId, bytes: &[u8]) {
+        let (message, _) = ClcMessage::parse(bytes).expect("what is emitted can be read");
+        self.note(format_args!("{conn} -> {message}"));
+        if let ClcMessage::Decline(decline) = &message {
+            // The peer gives up its link group for it.
+            let lost = decline.diagnosis == DiagnosisCode::OUT_OF_SYNC;
+            self.expect_eq(decline.out_of_sync, lost);
+        }
+        self.clc.push_back((conn, message));
     }
 
     fn execute(&mut self, command: &RdmaCommand) {
         let kind = Kind::of(command);
-        self.adapter.count(kind);
         match command {
             RdmaCommand::Send { link, payload, .. } => {
                 match LlcMessage::parse(payload, SmcVersion::V1) {
@@ -474,24 +472,20 @@ impl Script {
             } => self.note("command Alloc with eye catcher"),
             _ => self.note(format_args!("command {kind}")),
         }
-        if let Err(error) = self.adapter.check(command) {
-            self.fail(error);
-        }
-        if self.adapter.must_refuse(kind) {
-            self.note(format_args!("refused: {kind}"));
-            self.adapter.on_refused(command);
-            if let Some(completion) = Adapter::refusal(command) {
-                self.endpoint.handle_rdma(self.now, completion);
+        let completion = match self.adapter.issue(command) {
+            Err(breach) => self.fail(breach),
+            Ok(Answered::Held) => None,
+            Ok(Answered::Refused(completion)) => {
+                self.note(format_args!("refused: {kind}"));
+                completion
             }
-        } else if self.adapter.holds(command) {
-            self.adapter.held.push(*command);
-        } else {
-            self.carry_out(command);
-        }
+            Ok(Answered::Done(completion)) => completion,
+        };
+        self.report(completion);
     }
 
-    fn carry_out(&mut self, command: &RdmaCommand) {
-        if let Some(completion) = self.adapter.carry_out(command) {
+    fn report(&mut self, completion: Option<RdmaCompletion<'static>>) {
+        if let Some(completion) = completion {
             self.endpoint.handle_rdma(self.now, completion);
         }
     }
@@ -549,12 +543,6 @@ impl Script {
 /// A port of the endpoint's RNIC.
 #[must_use]
 pub fn path(port: u8) -> LocalPath {
-    let mut path = LocalPath::new(
-        DEVICE,
-        port,
-        Gid([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, port]),
-        Mac([2, 0, 0, 0, 0, port]),
-    );
-    path.subnet_match = true;
-    path
+    let (gid, mac) = (ipv4_gid([10, 0, 0, port]), Mac([2, 0, 0, 0, 0, port]));
+    local_port(DEVICE, port, gid, mac)
 }

@@ -13,7 +13,6 @@
 //! `FAILOVER_CASE=<name> cargo test -p conformance --test explored failover_every_cut::` runs just that one.
 
 mod app;
-mod control;
 mod execute;
 pub mod explore;
 pub mod failure;
@@ -25,5 +24,5 @@ mod world;
 
 pub use app::{Action, App, Reading};
 pub use failure::Failure;
-pub use host::{Host, Item, Qp};
+pub use host::{Host, Item, Qp, Work};
 pub use world::{Shape, World};

@@ -1,6 +1,7 @@
 //! Two engines that speak SMC-R in one version or the other, over the simulation.
 
 use crate::judge::Judge;
+use crate::rig::ipv4_gid;
 use smc_proto::config::Config;
 use smc_proto::endpoint::{ConnOptions, Endpoint};
 use smc_proto::id::{DeviceId, GroupId};
@@ -8,7 +9,7 @@ use smc_proto::path::RoceVersion;
 use smc_proto::storage::Limits;
 use smc_proto::time::Duration;
 use smc_proto::version::{PeerHost, SmcVersion, Terms};
-use smc_proto::wire::types::{DiagnosisCode, Eid, Gid, Mac, Mtu, PeerId};
+use smc_proto::wire::types::{DiagnosisCode, Eid, Mac, Mtu, PeerId};
 use smc_transport_sim::fabric::{FabricConfig, HostId, PortConfig};
 use smc_transport_sim::fault::{FaultAction, FaultPlan, Operation, PortSelector, Trigger};
 use smc_transport_sim::sim::{Driven, Policy, Simulation, SocketId, Tables, Transport};
@@ -57,7 +58,7 @@ pub(crate) fn port(host: u8, rnic: u8) -> PortConfig {
     PortConfig {
         device: DeviceId(rnic),
         port: 1,
-        gid: Gid([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, number]),
+        gid: ipv4_gid([10, 0, 0, number]),
         mac: Mac([2, 0, 0, 0, 0, number]),
         mtu: Mtu::M1024,
         subnet: 0,

@@ -3,12 +3,13 @@
 use core::fmt::Display;
 
 use crate::judge::Judge;
+use crate::rig::ipv4_gid;
 use smc_proto::config::Config;
 use smc_proto::endpoint::{ConnOptions, Usage};
 use smc_proto::id::DeviceId;
 use smc_proto::storage::Limits;
 use smc_proto::time::{Duration, Instant};
-use smc_proto::wire::types::{Gid, Mac, Mtu, PeerId};
+use smc_proto::wire::types::{Mac, Mtu, PeerId};
 use smc_transport_sim::fabric::{FabricConfig, HostId, PortConfig};
 use smc_transport_sim::fault::{FaultAction, FaultPlan, Trigger};
 use smc_transport_sim::sim::{Driven, Policy, Simulation, SocketId, Transport};
@@ -33,7 +34,7 @@ fn port(number: u8) -> PortConfig {
     PortConfig {
         device: DeviceId(0),
         port: 1,
-        gid: Gid([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, number]),
+        gid: ipv4_gid([10, 0, 0, number]),
         mac: Mac([2, 0, 0, 0, 0, number]),
         mtu: Mtu::M1024,
         subnet: 0,

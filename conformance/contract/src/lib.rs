@@ -15,8 +15,9 @@ mod handles;
 #[cfg(all(target_os = "linux", feature = "rdma"))]
 mod host;
 mod rules;
+#[cfg(feature = "simulator")]
 mod simulator;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "software"))]
 mod verbs;
 
 use smc_proto::command::{BufferSpans, RdmaCommand};
@@ -27,8 +28,9 @@ use smc_proto::wire::types::{Gid, Mac};
 #[cfg(all(target_os = "linux", feature = "rdma"))]
 pub use host::{HostRnic, rnics};
 pub use rules::rules;
+#[cfg(feature = "simulator")]
 pub use simulator::Simulated;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "software"))]
 pub use verbs::{Bindings, Made};
 
 /// The only RNIC of each host.

@@ -21,16 +21,13 @@ use smc_proto::wire::types::{
 
 use super::Reader;
 use super::side::Side;
-use crate::rig::linux;
+use crate::rig::{ipv4_gid, linux};
 
 const MAC: Mac = Mac([2, 0, 0, 0, 0, 9]);
 const PEER: PeerId = PeerId::new(9, MAC);
 
-fn gid(number: u8) -> Gid {
-    let mut gid = [0; 16];
-    gid[10..12].fill(0xff);
-    gid[12..].copy_from_slice(&[10, 0, 0, number]);
-    Gid(gid)
+const fn gid(number: u8) -> Gid {
+    ipv4_gid([10, 0, 0, number])
 }
 
 /// A peer of one endpoint, and what it learnt.

@@ -156,7 +156,7 @@ impl Attacker {
         // Reserved bytes are ignored.
         payload[26 + usize::from(value % 18)] = value;
         let host = &mut net.sides[self.victim];
-        let link = host.contract.links[0].id;
+        let link = host.contract.links[0];
         host.rdma(RdmaCompletion::Received {
             link,
             payload: &payload,

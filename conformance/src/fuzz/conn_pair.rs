@@ -175,7 +175,7 @@ pub fn close_pair(data: &[u8]) {
             }
             13 => net.advance(Duration::from_secs(u64::from(r.u8()))),
             14 if r.below(8) == 0 => {
-                let link = net.sides[side].contract.links[0].id;
+                let link = net.sides[side].contract.links[0];
                 net.fail(side, link);
             }
             15 => {

@@ -38,7 +38,7 @@ impl Model {
         let Some(space) = conn.send_space().filter(|space| !space.is_empty()) else {
             return;
         };
-        let memory = &mut side.contract.buffer(space.buffer).memory;
+        let memory = side.contract.memory(space.buffer);
         let mut n = n.min(space.len() as usize);
         let committed = n;
         for piece in space.segments {
@@ -64,7 +64,7 @@ impl Model {
         let Some(spans) = conn.readable().filter(|spans| !spans.is_empty()) else {
             return;
         };
-        let memory = &side.contract.buffer(spans.buffer).memory;
+        let memory = side.contract.memory(spans.buffer);
         let mut n = n.min(spans.len() as usize);
         let consumed = n;
         for piece in spans.segments {

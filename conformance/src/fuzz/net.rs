@@ -11,8 +11,9 @@ use smc_proto::id::{ConnId, LinkId};
 use smc_proto::time::Duration;
 use smc_proto::wire::types::RKey;
 
-use super::contract::{BASE, Qp};
+use super::contract::QueuePair;
 use super::side::Side;
+use crate::rig::{Numbers, QpState};
 use tcp::Stream;
 
 pub(super) use tcp::GREETING;
@@ -86,11 +87,10 @@ impl Net {
     }
 
     /// The state of the queue pair at the other end of a link, and its handle.
-    fn other_end(&mut self, side: usize, link: LinkId) -> Option<(LinkId, Qp)> {
-        let peer = self.sides[side].contract.link(link).peer?;
-        let links = &self.sides[1 - side].contract.links;
-        let other = links.iter().find(|l| l.qpn == peer.qpn)?;
-        (!other.failed).then_some((other.id, other.qp))
+    fn other_end(&self, side: usize, link: LinkId) -> Option<(LinkId, QpState)> {
+        let to = self.sides[side].contract.nic.qp(link)?.bound?.peer.qpn;
+        let other = self.sides[1 - side].contract.nic.numbered(to)?;
+        (!other.work).then_some((other.link, other.state))
     }
 
     /// Executes the oldest WRITE or SEND of a side: whether anything happened.
@@ -99,13 +99,14 @@ impl Net {
             Some(RdmaCommand::Write { link, .. } | RdmaCommand::Send { link, .. }) => *link,
             _ => return false,
         };
-        if self.sides[side].contract.link(link).qp != Qp::Rts {
+        let qp = self.sides[side].contract.nic.qp(link);
+        if qp.is_none_or(|qp| qp.state != QpState::Rts) {
             self.sides[side].wire.pop_front();
             return true;
         }
         let target = match self.other_end(side, link) {
-            Some((target, Qp::Rtr | Qp::Rts)) => target,
-            Some((_, Qp::Init)) => return false,
+            Some((target, QpState::Rtr | QpState::Rts)) => target,
+            Some((_, QpState::Init)) => return false,
             _ => {
                 self.fail(side, link);
                 return true;
@@ -119,7 +120,7 @@ impl Net {
                 address,
                 ..
             }) => {
-                let memory = &self.sides[side].contract.buffer(buffer).memory;
+                let memory = self.sides[side].contract.memory(buffer);
                 let mut bytes = Vec::new();
                 for Segment { offset, length } in source {
                     bytes.extend(memory.read(offset as usize, length as usize));
@@ -143,39 +144,38 @@ impl Net {
 
     /// The link of a side whose other end this is.
     fn link_of(&self, side: usize, other: LinkId) -> LinkId {
-        let contract = &self.sides[1 - side].contract;
-        let qpn = contract.links.iter().find(|l| l.id == other).map(|l| l.qpn);
-        let links = &self.sides[side].contract.links;
-        let link = links
-            .iter()
-            .rev()
-            .find(|l| l.peer.map(|p| p.qpn) == qpn && l.qp == Qp::Rts);
-        link.expect("the link that carried it").id
+        let qpn = self.sides[1 - side].contract.nic.qp(other).map(|qp| qp.qpn);
+        let bound = |qp: &QueuePair| qp.bound.map(|bound| bound.peer.qpn);
+        let contract = &self.sides[side].contract;
+        let link = contract.newest(|qp| bound(qp) == qpn && qp.state == QpState::Rts);
+        link.expect("the link that carried it")
     }
 
     /// A WRITE arrives: it must lie inside one element of memory that was
     /// granted on this link.
     fn write(&mut self, to: usize, link: LinkId, rkey: RKey, address: u64, bytes: &[u8]) {
-        let buffers = &mut self.sides[to].contract.buffers;
-        let buffer = buffers.get_mut((rkey.0 as usize).wrapping_sub(1));
-        let buffer = buffer.expect("a key that was given out");
-        assert!(buffer.links.contains(&link), "a WRITE to {:?}", buffer.id);
-        let start = address.checked_sub(BASE).expect("an address given out");
+        let contract = &mut self.sides[to].contract;
+        let named = contract.nic.buffers().find(|b| b.serial == rkey.0);
+        let named = named.expect("a key that was given out");
+        assert!(named.links.contains(&link), "a WRITE to {:?}", named.id);
+        let (id, element) = (named.id, named.element_size as usize);
+        let start = address.checked_sub(Numbers::BASE);
+        let start = start.expect("an address given out");
         let start = usize::try_from(start).expect("an address given out");
         let end = start + bytes.len();
-        let element = buffer.element as usize;
-        assert!(end <= buffer.memory.len() && start / element == (end - 1) / element);
-        buffer.memory.write(start, bytes);
+        let memory = contract.memory(id);
+        assert!(end <= memory.len() && start / element == (end - 1) / element);
+        memory.write(start, bytes);
     }
 
     /// A link of a side breaks.
     pub(super) fn fail(&mut self, side: usize, link: LinkId) {
         let host = &mut self.sides[side];
-        let state = host.contract.link(link);
-        if state.failed || state.qp != Qp::Rts {
+        let up = |qp: &&mut QueuePair| !qp.work && qp.state == QpState::Rts;
+        let Some(qp) = host.contract.nic.qp_mut(link).filter(up) else {
             return;
-        }
-        state.failed = true;
+        };
+        qp.work = true;
         let of = |command: &RdmaCommand| match *command {
             RdmaCommand::Write { link: l, .. } | RdmaCommand::Send { link: l, .. } => l == link,
             _ => false,

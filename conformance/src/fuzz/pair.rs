@@ -99,7 +99,7 @@ fn step(net: &mut Net, options: &ConnOptions, r: &mut Reader<'_>) -> bool {
                 net.reset(at);
             } else if kind == 1 {
                 let links = &net.sides[side].contract.links;
-                if let Some(link) = links.last().map(|link| link.id) {
+                if let Some(link) = links.last().copied() {
                     net.fail(side, link);
                 }
             }

@@ -9,7 +9,6 @@ use smc_proto::time::Duration;
 use smc_proto::wire::cdc::{Cdc, ConnectionFlags};
 
 use super::conn_pair::establish;
-use super::contract::Qp;
 use super::model::Model;
 use super::side::DEVICE;
 use super::solo::Solo;
@@ -134,7 +133,7 @@ fn a_closed_connection_with_a_message_unsent_ends_with_its_group() {
     abort[25] = 0x20;
     let now = solo.side.now;
     solo.side.endpoint.conn(conn).expect("open").abort(now);
-    let link = solo.side.contract.links[0].id;
+    let link = solo.side.contract.links[0];
     solo.side.receive(link, &abort);
     port_down(&mut solo);
     solo.wind_down();
@@ -170,7 +169,7 @@ fn a_second_link_that_outlives_its_connections_harms_no_other_group() {
     let second = until_pending(&mut solo, |c| matches!(c, RdmaCommand::CreateQp { .. }));
     solo.side.complete(second, true);
     solo.side.advance(Duration::from_secs(6));
-    let [first, second] = [0, 1].map(|at| solo.side.contract.links[at].id);
+    let [first, second] = [0, 1].map(|at| solo.side.contract.links[at]);
     port_down(&mut solo);
     // Everything is answered but what the second link waits for.
     for _ in 0..20 {
@@ -183,7 +182,7 @@ fn a_second_link_that_outlives_its_connections_harms_no_other_group() {
         solo.side.clc.clear();
         solo.side.wire.clear();
     }
-    assert_eq!(solo.side.contract.link(first).qp, Qp::Gone);
+    assert!(solo.side.contract.nic.qp(first).is_none());
     let usage = solo.side.endpoint.usage();
     assert_eq!(
         (usage.links, usage.groups),
@@ -204,7 +203,7 @@ fn a_group_that_ends_while_it_answers_add_link_stays_ended() {
     let conn = solo.open(true).expect("tables are empty");
     let activate = |c: &RdmaCommand| matches!(c, RdmaCommand::ActivateQp { .. });
     let at = until_pending(&mut solo, activate);
-    let link = solo.side.contract.links[0].id;
+    let link = solo.side.contract.links[0];
     // CONFIRM LINK is answered, and nothing leaves: seven more replies fill the
     // link, and that to ADD LINK is one too many.
     solo.side.complete(at, true);

@@ -14,10 +14,11 @@ use smc_proto::id::{ConnId, DeviceId, GroupId, LinkId, WrId};
 use smc_proto::path::LocalPath;
 use smc_proto::storage::{Limits, Owned};
 use smc_proto::time::{Duration, Instant};
-use smc_proto::wire::types::{AlertToken, BufferSize, Gid, Mac, PeerId};
+use smc_proto::wire::types::{AlertToken, BufferSize, Mac, PeerId};
 
 use super::contract::Contract;
 use super::trace;
+use crate::rig::{ipv4_gid, local_port};
 
 /// The only RNIC.
 pub(super) const DEVICE: DeviceId = DeviceId(0);
@@ -71,12 +72,8 @@ pub(super) struct Side {
 
 /// The port of a host.
 fn path(number: u8) -> LocalPath {
-    let mut gid = [0; 16];
-    gid[10..12].fill(0xff);
-    gid[12..].copy_from_slice(&[10, 0, 0, number]);
-    let mut path = LocalPath::new(DEVICE, 1, Gid(gid), Mac([2, 0, 0, 0, 0, number]));
-    path.subnet_match = true;
-    path
+    let (gid, mac) = (ipv4_gid([10, 0, 0, number]), Mac([2, 0, 0, 0, 0, number]));
+    local_port(DEVICE, 1, gid, mac)
 }
 
 impl Side {
@@ -164,7 +161,7 @@ impl Side {
                 if spans.is_empty() || !self.contract.trusted {
                     continue;
                 }
-                let memory = self.contract.buffer(spans.buffer).memory.len();
+                let memory = self.contract.memory(spans.buffer).len();
                 assert!(spans.len() <= BufferSize::K16.octets(), "{spans:?}");
                 for piece in spans.segments {
                     assert!(piece.offset as usize + piece.length as usize <= memory);

@@ -19,8 +19,8 @@ use smc_proto::wire::types::LinkNumber;
 
 use super::Reader;
 use super::attack::{Peer, bytes};
-use super::contract::Qp;
 use super::side::Side;
+use crate::rig::QpState;
 use crate::versions::eid;
 use ops::Op;
 
@@ -231,9 +231,9 @@ impl Solo {
 
     /// Whether the endpoint has a link to the queue pair this peer used last.
     fn peer_has_link(&self) -> Option<LinkId> {
-        let links = self.side.contract.links.iter().rev();
-        let mut up = links.filter(|link| (Qp::Rtr..Qp::Error).contains(&link.qp) && !link.failed);
-        up.next().map(|link| link.id)
+        let up = QpState::Rtr..QpState::Error;
+        let contract = &self.side.contract;
+        contract.newest(|qp| up.contains(&qp.state) && !qp.work)
     }
 
     /// Every part does the right thing, once.

@@ -9,9 +9,9 @@ use smc_proto::wire::clc::{ClcMessage, ClcVersion, Decline, MAX_LENGTH, PeerOs, 
 use smc_proto::wire::types::DiagnosisCode;
 
 use super::host::{Clc, Outcome};
-use super::scenario::DEVICE;
 use super::tcp::{Chunk, Origin};
 use super::world::World;
+use crate::rig::{Output, Outputs};
 
 /// Data that applications send over TCP. The server's begins like a Decline.
 const DATA: [&[u8]; 2] = [b"GET /\r\n", b"\xe2\xd4\xc3\xd9\x04\x00\x1c\x10 is not one"];
@@ -46,28 +46,32 @@ impl World {
 
     /// Does what an engine wants until it wants nothing more.
     pub(super) fn pump(&mut self, side: usize) {
-        let mut bytes = [0; MAX_LENGTH];
+        // Of SMC-R and of SMC-D only one is asked.
+        let mut outputs = Outputs::new(1);
         loop {
             let host = &mut self.hosts[side];
-            let now = host.now;
-            if let Ok(Some((conn, length))) = host.endpoint.poll_clc(now, &mut bytes) {
-                if Some(conn) == host.conn {
-                    self.wires[side].send_clc(&bytes[..length]);
+            let Some(output) = outputs.next(&mut host.endpoint, host.now) else {
+                if host.follow() {
+                    continue;
                 }
-            } else if let Some((conn, command)) = host.endpoint.poll_tcp() {
-                if Some(conn) == host.conn {
-                    self.on_tcp_command(side, command);
-                }
-            } else if let Some(command) = host.endpoint.poll_rdma(now, DEVICE) {
-                // Of SMC-R only one is asked.
-                host.execute(command);
-            } else if let Some(command) = host.endpoint.poll_ism(now, DEVICE) {
-                self.execute_ism(side, command);
-            } else if let Some(event) = host.endpoint.poll_event() {
-                self.on_event(side, event);
-            } else if !host.follow() {
                 host.deadline = host.endpoint.poll_timeout();
                 return;
+            };
+            match output {
+                Output::Clc(conn, bytes) if Some(conn) == host.conn => {
+                    self.wires[side].send_clc(bytes);
+                }
+                Output::Tcp(conn, command) if Some(conn) == host.conn => {
+                    self.on_tcp_command(side, command);
+                }
+                Output::Clc(..) | Output::Tcp(..) => {}
+                Output::Rdma(command) => {
+                    if let Err(breach) = host.execute(command) {
+                        self.find(breach);
+                    }
+                }
+                Output::Ism(_, command) => self.execute_ism(side, command),
+                Output::Event(event) => self.on_event(side, event),
             }
         }
     }

@@ -83,7 +83,7 @@ impl Host {
             application_is_done: false,
             break_unreported: false,
             rdma: Rdma::default(),
-            ism: Ism::default(),
+            ism: Ism::new(side),
             commands_to_go: None,
         }
     }

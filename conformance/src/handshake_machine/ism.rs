@@ -5,12 +5,13 @@ use std::hash::{Hash, Hasher};
 
 use smc_proto::command::IsmCommand;
 use smc_proto::completion::IsmCompletion;
-use smc_proto::id::BufferId;
 use smc_proto::wire::cdc_ism::CDC_ISM_LENGTH;
 use smc_proto::wire::types::{DmbToken, IsmGid};
 
 use super::scenario::DEVICE;
 use super::world::World;
+use crate::rig;
+use crate::rig::ism::refusal;
 
 /// Something on its way to the peer's device.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -26,19 +27,28 @@ enum Signal {
 }
 
 /// An ISM device.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Ism {
-    dmbs: Vec<(BufferId, DmbToken)>,
-    bound: Vec<(BufferId, DmbToken)>,
+    device: rig::Ism,
     signals: VecDeque<Signal>,
     held: Option<IsmCommand>,
-    made: u64,
     /// The devices do not reach each other any more, and that was not reported to the engine.
     unreported: bool,
     apart: bool,
 }
 
 impl Ism {
+    /// The device of a side, whose tokens are not those of the other one.
+    pub(super) fn new(side: u8) -> Self {
+        Self {
+            device: rig::Ism::new((u64::from(side) + 1) << 32),
+            signals: VecDeque::new(),
+            held: None,
+            unreported: false,
+            apart: false,
+        }
+    }
+
     pub(super) fn has_posted(&self) -> bool {
         !self.signals.is_empty()
     }
@@ -48,7 +58,7 @@ impl Ism {
     }
 
     pub(super) fn has_way(&self) -> bool {
-        !self.apart && !self.dmbs.is_empty()
+        !self.apart && !self.device.dmbs.is_empty()
     }
 
     pub(super) fn has_unreported(&self) -> bool {
@@ -61,31 +71,30 @@ impl Ism {
         (self.unreported, self.apart) = (true, true);
     }
 
+    /// Whether the peer may write to the DMB of this token.
+    fn offers(&self, token: DmbToken) -> bool {
+        !self.apart && self.device.dmbs.iter().any(|dmb| dmb.token == token)
+    }
+
     pub(super) fn hash<H: Hasher>(&self, hasher: &mut H) {
-        for (buffer, token) in self.dmbs.iter().chain(&self.bound) {
+        let dmbs = self.device.dmbs.iter().map(|dmb| (dmb.buffer, dmb.token));
+        let attached = self.device.attached.iter().map(|at| (at.buffer, at.token));
+        for (buffer, token) in dmbs.chain(attached) {
             (buffer.index(), token).hash(hasher);
         }
-        (self.bound.len(), &self.signals).hash(hasher);
+        (self.device.attached.len(), &self.signals).hash(hasher);
         (self.unreported, self.apart).hash(hasher);
         self.held.map(|held| format!("{held:?}")).hash(hasher);
     }
 }
 
-/// Whether a command provides something, so that it may be refused or take its time.
-const fn provides(command: &IsmCommand) -> bool {
-    matches!(
-        command,
-        IsmCommand::RegisterDmb { .. }
-            | IsmCommand::ClearDmb { .. }
-            | IsmCommand::AllocBuffer { .. }
-            | IsmCommand::AttachDmb { .. }
-    )
-}
-
 impl World {
     /// Carries a command out, or keeps it waiting.
     pub(super) fn execute_ism(&mut self, side: usize, command: IsmCommand) {
-        match provides(&command) && self.hosts[side].holds_this() {
+        if let Err(breach) = self.hosts[side].ism.device.check(&command) {
+            return self.find(format!("contract broken, {breach}: {command:?}"));
+        }
+        match refusal(&command).is_some() && self.hosts[side].holds_this() {
             true => self.hosts[side].ism.held = Some(command),
             false => self.carry_out_ism(side, command),
         }
@@ -96,74 +105,39 @@ impl World {
         let Some(command) = self.hosts[side].ism.held.take() else {
             return;
         };
-        match command {
-            IsmCommand::RegisterDmb { buffer, .. }
-            | IsmCommand::ClearDmb { buffer }
-            | IsmCommand::AllocBuffer { buffer, .. }
-            | IsmCommand::AttachDmb { buffer, .. }
-                if !done =>
-            {
-                self.complete_ism(side, IsmCompletion::Refused { buffer });
-            }
+        match refusal(&command) {
+            Some(refused) if !done => self.complete_ism(side, refused),
             _ => self.carry_out_ism(side, command),
         }
     }
 
     fn carry_out_ism(&mut self, side: usize, command: IsmCommand) {
-        let ism = &mut self.hosts[side].ism;
+        let [a, b] = &mut self.hosts;
+        let (host, peer) = if side == 0 { (a, b) } else { (b, a) };
+        let ism = &mut host.ism;
         let completion = match command {
-            IsmCommand::RegisterDmb { buffer, .. } => {
-                ism.made += 1;
-                let token = DmbToken(((side as u64 + 1) << 32) | ism.made);
-                ism.dmbs.push((buffer, token));
-                IsmCompletion::DmbRegistered { buffer, token }
-            }
-            IsmCommand::UnregisterDmb { buffer } => {
-                ism.dmbs.retain(|(dmb, _)| *dmb != buffer);
-                IsmCompletion::DmbUnregistered { buffer }
-            }
-            IsmCommand::ClearDmb { buffer } => IsmCompletion::DmbCleared { buffer },
-            IsmCommand::AllocBuffer { buffer, .. } => IsmCompletion::BufferAllocated { buffer },
-            IsmCommand::FreeBuffer { buffer } => IsmCompletion::BufferFreed { buffer },
-            IsmCommand::AttachDmb { buffer, token, .. } => {
-                let peer = &self.hosts[1 - side].ism;
-                match peer.dmbs.iter().any(|(_, dmb)| *dmb == token) && !peer.apart {
-                    true => {
-                        self.hosts[side].ism.bound.push((buffer, token));
-                        IsmCompletion::DmbAttached { buffer }
-                    }
-                    false => IsmCompletion::Refused { buffer },
-                }
-            }
-            IsmCommand::DetachDmb { buffer, .. } => {
-                ism.bound.retain(|(bound, _)| *bound != buffer);
-                IsmCompletion::DmbDetached { buffer }
-            }
-            IsmCommand::Move { .. } => return,
+            IsmCommand::AttachDmb { token, .. } if !peer.ism.offers(token) => refusal(&command),
             IsmCommand::Signal { conn, buffer, cdc } => {
-                let bound = ism.bound.iter().find(|(bound, _)| *bound == buffer);
-                let token = bound.map(|(_, token)| *token);
-                let there = |token: DmbToken| {
-                    let peer = &self.hosts[1 - side].ism;
-                    !peer.apart && peer.dmbs.iter().any(|(_, dmb)| *dmb == token)
-                };
-                match token.filter(|token| there(*token)) {
+                let attached = ism.device.attached(buffer).map(|at| at.token);
+                match attached.filter(|token| peer.ism.offers(*token)) {
                     Some(token) => {
-                        let signal = Signal::Cdc { token, cdc };
-                        self.hosts[side].ism.signals.push_back(signal);
-                        return;
+                        ism.signals.push_back(Signal::Cdc { token, cdc });
+                        None
                     }
-                    None => IsmCompletion::MoveFailed { conn },
+                    None => Some(IsmCompletion::MoveFailed { conn }),
                 }
             }
             IsmCommand::SignalEvent { code, info, .. } => {
                 if !ism.apart {
                     ism.signals.push_back(Signal::Event { code, info });
                 }
-                return;
+                None
             }
+            _ => ism.device.done(&command),
         };
-        self.complete_ism(side, completion);
+        if let Some(completion) = completion {
+            self.complete_ism(side, completion);
+        }
     }
 
     /// The oldest signal of a side arrives.
@@ -177,11 +151,10 @@ impl World {
                 info,
             },
             Some(Signal::Cdc { token, cdc }) => {
-                let dmbs = &self.hosts[1 - side].ism.dmbs;
-                let Some((buffer, _)) = dmbs.iter().find(|(_, dmb)| *dmb == token) else {
+                let Some(dmb) = self.hosts[1 - side].ism.device.named(token) else {
                     return;
                 };
-                let buffer = *buffer;
+                let buffer = dmb.buffer;
                 IsmCompletion::Signalled { buffer, cdc }
             }
         };

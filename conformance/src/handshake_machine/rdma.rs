@@ -5,12 +5,12 @@ use std::hash::{Hash, Hasher};
 
 use smc_proto::command::RdmaCommand;
 use smc_proto::completion::{LinkFailure, RdmaCompletion};
-use smc_proto::id::{BufferId, LinkId, WrId};
-use smc_proto::wire::types::{Qpn, RKey, RToken};
+use smc_proto::id::{LinkId, WrId};
+use smc_proto::wire::types::{RKey, RToken};
 
 use super::host::Host;
 use super::world::World;
-use crate::unbacked;
+use crate::rig::{Kind, Nic, Numbers, QpState, nic};
 
 /// A message that was posted.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -19,12 +19,9 @@ struct Posted {
     payload: Vec<u8>,
 }
 
-/// A queue pair.
-#[derive(Clone, Debug)]
-struct QueuePair {
-    link: LinkId,
-    qpn: Qpn,
-    peer: Option<Qpn>,
+/// The work of a queue pair.
+#[derive(Clone, Default, Debug)]
+struct Work {
     posted: VecDeque<Posted>,
     /// Nothing passes any more.
     broken: bool,
@@ -34,23 +31,50 @@ struct QueuePair {
     reported: bool,
 }
 
+type QueuePair = nic::QueuePair<Work>;
+
 /// An RNIC.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Rdma {
-    queue_pairs: Vec<QueuePair>,
+    nic: Nic<(), Work>,
     held: Option<RdmaCommand>,
-    /// Queue pairs and keys made so far.
-    made: u32,
+}
+
+/// What is made can be told from all that was made before.
+const NUMBERS: Numbers = Numbers {
+    first: 0,
+    qpn: |_, made, link| (made << 4) | link.index(),
+    rtoken: |_, _, buffer, link| RToken {
+        rkey: RKey(0x1000 + buffer.index() * 0x10 + link.index()),
+        address: Numbers::BASE,
+    },
+};
+
+impl Default for Rdma {
+    fn default() -> Self {
+        Self {
+            nic: Nic::new(NUMBERS),
+            held: None,
+        }
+    }
 }
 
 impl Rdma {
-    fn queue_pair(&mut self, link: LinkId) -> Option<&mut QueuePair> {
-        self.queue_pairs.iter_mut().find(|qp| qp.link == link)
+    /// Queue pairs that there are: one that is being created cannot fail yet.
+    fn qps(&self) -> impl Iterator<Item = &QueuePair> {
+        let made = |qp: &&QueuePair| qp.state != QpState::Requested;
+        self.nic.qps().filter(made)
+    }
+
+    /// The queue pair made first of which this holds.
+    fn oldest(&self, of: impl Fn(&QueuePair) -> bool) -> Option<LinkId> {
+        let qps = self.qps().filter(|qp| of(qp));
+        qps.min_by_key(|qp| qp.serial).map(|qp| qp.link)
     }
 
     /// Whether a message is in flight.
     pub(super) fn has_posted(&self) -> bool {
-        self.queue_pairs.iter().any(|qp| qp.has_work())
+        self.qps().any(|qp| qp.work.is_in_flight())
     }
 
     pub(super) fn holds_command(&self) -> bool {
@@ -59,34 +83,35 @@ impl Rdma {
 
     /// Whether a queue pair carries anything.
     pub(super) fn has_way(&self) -> bool {
-        self.queue_pairs
-            .iter()
-            .any(|qp| !qp.broken && qp.peer.is_some())
+        self.qps().any(|qp| !qp.work.broken && qp.bound.is_some())
     }
 
     /// Whether there is a failure that was not reported to the engine: one that its work met,
     /// or any.
     pub(super) fn has_unreported(&self, met: bool) -> bool {
-        self.queue_pairs
-            .iter()
-            .any(|qp| qp.broken && !qp.reported && qp.noticed == met)
+        self.qps().any(|qp| qp.work.is_unreported(met))
     }
 
     /// All its queue pairs break.
     pub(super) fn fail(&mut self) {
-        for qp in self.queue_pairs.iter_mut().filter(|qp| !qp.broken) {
-            qp.fail();
+        for qp in self.nic.qps_mut() {
+            if !qp.work.broken && qp.state != QpState::Requested {
+                qp.work.fail();
+            }
         }
     }
 
     pub(super) fn hash<H: Hasher>(&self, hasher: &mut H) {
+        let mut qps: Vec<_> = self.qps().collect();
+        qps.sort_by_key(|qp| qp.serial);
         // A number is only used to find the other end.
-        let made = self.made;
-        for qp in &self.queue_pairs {
-            (qp.link.index(), made - (qp.qpn.value() >> 4)).hash(hasher);
-            (qp.peer.is_some(), qp.broken, qp.noticed, qp.reported).hash(hasher);
-            qp.posted.len().hash(hasher);
-            for posted in &qp.posted {
+        let made = self.nic.queue_pairs_made();
+        for qp in qps {
+            let work = &qp.work;
+            (qp.link.index(), made - qp.serial).hash(hasher);
+            (qp.bound.is_some(), work.broken, work.noticed, work.reported).hash(hasher);
+            work.posted.len().hash(hasher);
+            for posted in &work.posted {
                 posted.payload.hash(hasher);
             }
         }
@@ -94,9 +119,13 @@ impl Rdma {
     }
 }
 
-impl QueuePair {
-    fn has_work(&self) -> bool {
+impl Work {
+    fn is_in_flight(&self) -> bool {
         !self.broken && !self.posted.is_empty()
+    }
+
+    fn is_unreported(&self, met: bool) -> bool {
+        self.broken && !self.reported && self.noticed == met
     }
 
     fn fail(&mut self) {
@@ -106,26 +135,15 @@ impl QueuePair {
     }
 }
 
-/// Whether a command provides something, so that it may be refused or take its time.
-const fn provides(command: &RdmaCommand) -> bool {
-    matches!(
-        command,
-        RdmaCommand::CreateQp { .. }
-            | RdmaCommand::ConnectQp { .. }
-            | RdmaCommand::ActivateQp { .. }
-            | RdmaCommand::AllocBuffer { .. }
-            | RdmaCommand::RegisterBuffer { .. }
-            | RdmaCommand::ClearElement { .. }
-    )
-}
-
 impl Host {
-    /// Carries a command out, or keeps it waiting.
-    pub(super) fn execute(&mut self, command: RdmaCommand) {
-        match provides(&command) && self.holds_this() {
+    /// Carries a command out, or keeps it waiting: which breach of the contract it is.
+    pub(super) fn execute(&mut self, command: RdmaCommand) -> Result<(), String> {
+        self.rdma.nic.issue(&command)?;
+        match Kind::of(&command).provides() && self.holds_this() {
             true => self.rdma.held = Some(command),
             false => self.carry_out(command),
         }
+        Ok(())
     }
 
     /// The command that waits is carried out, or refused.
@@ -136,53 +154,13 @@ impl Host {
         if done {
             return self.carry_out(command);
         }
-        let refused = match command {
-            RdmaCommand::CreateQp { link, .. }
-            | RdmaCommand::ConnectQp { link, .. }
-            | RdmaCommand::ActivateQp { link, .. } => RdmaCompletion::LinkRefused { link },
-            RdmaCommand::AllocBuffer { buffer, .. }
-            | RdmaCommand::RegisterBuffer { buffer, .. }
-            | RdmaCommand::ClearElement { buffer, .. } => RdmaCompletion::BufferRefused { buffer },
-            _ => return,
-        };
-        self.endpoint.handle_rdma(self.now, refused);
+        if let Some(refused) = self.rdma.nic.refused(&command) {
+            self.endpoint.handle_rdma(self.now, refused);
+        }
     }
 
     fn carry_out(&mut self, command: RdmaCommand) {
-        let completion = match command {
-            RdmaCommand::CreateQp { link, .. } => {
-                self.rdma.made += 1;
-                let qpn = Qpn::new((self.rdma.made << 4) | link.index());
-                self.rdma.queue_pairs.push(QueuePair {
-                    link,
-                    qpn,
-                    peer: None,
-                    posted: VecDeque::new(),
-                    broken: false,
-                    noticed: false,
-                    reported: false,
-                });
-                RdmaCompletion::QpCreated { link, qpn }
-            }
-            RdmaCommand::ConnectQp { link, peer, .. } => {
-                if let Some(qp) = self.rdma.queue_pair(link) {
-                    qp.peer = Some(peer.qpn);
-                }
-                RdmaCompletion::QpConnected { link }
-            }
-            RdmaCommand::ActivateQp { link, .. } => RdmaCompletion::QpActive { link },
-            RdmaCommand::QpToError { link } => {
-                if let Some(qp) = self.rdma.queue_pair(link) {
-                    qp.fail();
-                    qp.reported = true;
-                }
-                RdmaCompletion::QpDrained { link }
-            }
-            RdmaCommand::DestroyQp { link } => {
-                self.rdma.queue_pairs.retain(|qp| qp.link != link);
-                RdmaCompletion::QpDestroyed { link }
-            }
-            RdmaCommand::Write { .. } => return,
+        match command {
             RdmaCommand::Send {
                 link,
                 wr_id,
@@ -198,33 +176,35 @@ impl Host {
                 assert_eq!(written, Ok(payload.len()), "as long as it was announced");
                 return self.post(link, wr_id, payload);
             }
-            buffers => {
-                let key = |buffer: BufferId, link: LinkId| RToken {
-                    rkey: RKey(0x1000 + buffer.index() * 0x10 + link.index()),
-                    address: 0x7f00_0000_0000,
-                };
-                unbacked::answer(&buffers, key).expect("a command about a buffer")
+            RdmaCommand::QpToError { link } => {
+                if let Some(qp) = self.rdma.nic.qp_mut(link) {
+                    qp.work.fail();
+                    qp.work.reported = true;
+                }
             }
-        };
-        self.endpoint.handle_rdma(self.now, completion);
+            _ => {}
+        }
+        if let Some(completion) = self.rdma.nic.done(&command) {
+            self.endpoint.handle_rdma(self.now, completion);
+        }
     }
 
     fn post(&mut self, link: LinkId, wr_id: WrId, payload: Vec<u8>) {
-        if let Some(qp) = self.rdma.queue_pair(link) {
-            match qp.broken {
-                true => qp.noticed = true,
-                false => qp.posted.push_back(Posted { wr_id, payload }),
+        if let Some(qp) = self.rdma.nic.qp_mut(link) {
+            match qp.work.broken {
+                true => qp.work.noticed = true,
+                false => qp.work.posted.push_back(Posted { wr_id, payload }),
             }
         }
     }
 
     /// Reports a failure to the engine: one that its work met, or any.
     pub(super) fn report_failure(&mut self, met: bool) {
-        let mut all = self.rdma.queue_pairs.iter_mut();
-        let Some(qp) = all.find(|qp| qp.broken && !qp.reported && qp.noticed == met) else {
+        let failed = self.rdma.oldest(|qp| qp.work.is_unreported(met));
+        let Some(qp) = failed.and_then(|link| self.rdma.nic.qp_mut(link)) else {
             return;
         };
-        qp.reported = true;
+        qp.work.reported = true;
         let completion = RdmaCompletion::LinkFailed {
             link: qp.link,
             cause: match met {
@@ -243,25 +223,25 @@ impl World {
     pub(super) fn receive_rdma(&mut self, side: usize) {
         let [a, b] = &mut self.hosts;
         let (host, peer) = if side == 0 { (a, b) } else { (b, a) };
-        let mut all = host.rdma.queue_pairs.iter_mut();
-        let Some(from) = all.find(|qp| qp.has_work()) else {
+        let oldest = host.rdma.oldest(|qp| qp.work.is_in_flight());
+        let Some(from) = oldest.and_then(|link| host.rdma.nic.qp_mut(link)) else {
             return;
         };
-        let is_other_end =
-            |to: &&QueuePair| Some(to.qpn) == from.peer && to.peer == Some(from.qpn) && !to.broken;
-        let to = peer.rdma.queue_pairs.iter().find(is_other_end);
-        let Some(link) = to.map(|to| to.link) else {
-            return from.fail();
+        let bound = |qp: &QueuePair| qp.bound.map(|bound| bound.peer.qpn);
+        let other = peer.rdma.oldest(|to| {
+            Some(to.qpn) == bound(from) && bound(to) == Some(from.qpn) && !to.work.broken
+        });
+        let Some(link) = other else {
+            return from.work.fail();
         };
-        let Some(Posted { wr_id, payload }) = from.posted.pop_front() else {
+        let Some(Posted { wr_id, payload }) = from.work.posted.pop_front() else {
             return;
         };
         let payload = &payload;
         let received = RdmaCompletion::Received { link, payload };
-        let sent = RdmaCompletion::Sent {
-            link: from.link,
-            wr_id,
-        };
+        let from = from.link;
+        let sent = RdmaCompletion::Sent { link: from, wr_id };
+        host.rdma.nic.sent(from, wr_id);
         peer.endpoint.handle_rdma(peer.now, received);
         host.endpoint.handle_rdma(host.now, sent);
     }

@@ -7,8 +7,9 @@ use smc_proto::id::DeviceId;
 use smc_proto::path::{IsmPath, LocalPath, RoceVersion};
 use smc_proto::storage::Limits;
 use smc_proto::version::SmcVersion;
-use smc_proto::wire::types::{BufferSize, Chid, Gid, IsmGid, Mac, PeerId};
+use smc_proto::wire::types::{BufferSize, Chid, IsmGid, Mac, PeerId};
 
+use crate::rig::{ipv4_gid, local_port};
 use crate::versions::eid;
 
 /// The only device of each host.
@@ -155,13 +156,7 @@ impl Scenario {
         let Transport::SmcR(version) = self.transport else {
             return Vec::new();
         };
-        let mut path = LocalPath::new(
-            DEVICE,
-            1,
-            Gid([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, side]),
-            mac(side),
-        );
-        path.subnet_match = true;
+        let mut path = local_port(DEVICE, 1, ipv4_gid([10, 0, 0, side]), mac(side));
         path.roce = match version {
             SmcVersion::V1 => RoceVersion::V1,
             SmcVersion::V2 => RoceVersion::V2,

@@ -9,22 +9,26 @@ use std::collections::{BTreeMap, VecDeque};
 
 use smc_proto::command::{RdmaCommand, TcpCommand};
 use smc_proto::completion::RdmaCompletion;
-use smc_proto::config::Config;
+use smc_proto::config::{Config, MAX_DEVICES};
 use smc_proto::endpoint::Endpoint;
 use smc_proto::event::Event;
-use smc_proto::id::{BufferId, ConnId, LinkId, WrId};
+use smc_proto::id::{ConnId, LinkId, WrId};
 use smc_proto::path::{LocalPath, PathEvent};
 use smc_proto::storage::{Limits, Owned};
 use smc_proto::time::Instant;
 use smc_proto::wire::cdc::{CDC_TYPE, Cdc};
-use smc_proto::wire::clc::{ClcMessage, MAX_LENGTH};
-use smc_proto::wire::types::{LinkNumber, Qpn, RKey};
+use smc_proto::wire::clc::ClcMessage;
+use smc_proto::wire::types::{LinkNumber, RKey, RToken};
 
 use super::message::Llc;
 use super::script::Links;
+use crate::rig::{self, Nic, Numbers, Outputs};
+use links::Captured;
 pub(super) use links::QueuePair;
-use links::QueuePairs;
 use memory::Registration;
+
+/// Most outputs of the endpoint at one time.
+const MOST_OUTPUTS: usize = 10_000;
 
 /// Output of the endpoint.
 #[derive(Clone, Debug)]
@@ -49,14 +53,15 @@ pub(super) struct Host {
     /// Our ports; the first one is in the subnet of the TCP connections.
     pub(super) paths: Vec<LocalPath>,
     links: Links,
-    pairs: QueuePairs,
+    nic: Nic<Vec<u8>, Captured>,
+    /// Queue pairs that were destroyed.
+    gone: Vec<QueuePair>,
+    polled: Outputs,
     pub(super) outputs: Vec<Output>,
     /// Whether SENDs complete only when asked to.
     late: bool,
     posted: VecDeque<(LinkId, WrId)>,
-    memory: BTreeMap<BufferId, Vec<u8>>,
     registered: BTreeMap<RKey, Registration>,
-    numbers: u32,
 }
 
 impl Host {
@@ -70,19 +75,21 @@ impl Host {
             now: Instant::ZERO,
             paths,
             links,
-            pairs: QueuePairs::default(),
+            nic: Nic::new(Numbers {
+                first: 0x00a5_0000,
+                qpn: |first, made, _| first + made,
+                rtoken: |made, _, _, _| RToken {
+                    rkey: RKey(0xa500_0000 + made),
+                    address: 0x00a5_0000_0000_0000 + (u64::from(made) << 32),
+                },
+            }),
+            gone: Vec::new(),
+            polled: Outputs::new(MAX_DEVICES as u8),
             outputs: Vec::new(),
             late,
             posted: VecDeque::new(),
-            memory: BTreeMap::new(),
             registered: BTreeMap::new(),
-            numbers: 0,
         }
-    }
-
-    fn next_number(&mut self) -> u32 {
-        self.numbers += 1;
-        self.numbers
     }
 
     /// Lets the time pass up to `now`, with every timer at its time.
@@ -97,48 +104,35 @@ impl Host {
 
     /// Does what the endpoint wants until it wants nothing more.
     pub(super) fn pump(&mut self) -> Result<(), String> {
-        for _ in 0..10_000 {
-            let before = self.outputs.len();
-            let mut idle = true;
-            if self
-                .endpoint
-                .poll_timeout()
-                .is_some_and(|deadline| deadline <= self.now)
-            {
+        for _ in 0..MOST_OUTPUTS {
+            let due = self.endpoint.poll_timeout();
+            if due.is_some_and(|deadline| deadline <= self.now) {
                 self.endpoint.handle_timeout(self.now);
-                idle = false;
             }
-            while let Some(event) = self.endpoint.poll_event() {
-                if let Event::Proposed { conn } = event {
-                    self.endpoint
-                        .accept(self.now, conn, &self.paths)
-                        .map_err(|e| e.to_string())?;
-                }
-                self.outputs.push(Output::Event(event));
-            }
-            let mut buffer = [0; MAX_LENGTH];
-            while let Some((conn, length)) = self
-                .endpoint
-                .poll_clc(self.now, &mut buffer)
-                .map_err(|e| format!("{e:?}"))?
-            {
-                let bytes = buffer.get(..length).unwrap_or_default();
-                let (message, _) = ClcMessage::parse(bytes).map_err(|e| e.to_string())?;
-                self.outputs.push(Output::Clc(conn, Box::new(message)));
-            }
-            for index in 0..self.paths.len() {
-                let device = self.paths[index].device;
-                while let Some(command) = self.endpoint.poll_rdma(self.now, device) {
-                    idle = false;
-                    self.execute(&command)?;
-                }
-            }
-            while let Some((conn, command)) = self.endpoint.poll_tcp() {
-                self.outputs.push(Output::Tcp(conn, command));
-            }
-            if idle && self.outputs.len() == before {
+            let Some(output) = self.polled.next(&mut self.endpoint, self.now) else {
                 return Ok(());
-            }
+            };
+            let output = match output {
+                rig::Output::Clc(conn, bytes) => {
+                    let (message, _) = ClcMessage::parse(bytes).map_err(|e| e.to_string())?;
+                    Output::Clc(conn, Box::new(message))
+                }
+                rig::Output::Tcp(conn, command) => Output::Tcp(conn, command),
+                rig::Output::Rdma(command) => {
+                    self.execute(&command)?;
+                    continue;
+                }
+                rig::Output::Ism(_, command) => return Err(format!("{command:?}")),
+                rig::Output::Event(event) => {
+                    if let Event::Proposed { conn } = event {
+                        self.endpoint
+                            .accept(self.now, conn, &self.paths)
+                            .map_err(|e| e.to_string())?;
+                    }
+                    Output::Event(event)
+                }
+            };
+            self.outputs.push(output);
         }
         Err("the endpoint never becomes idle".into())
     }
@@ -149,68 +143,26 @@ impl Host {
             self.posted.push_back((link, wr_id));
         } else {
             let completion = RdmaCompletion::Sent { link, wr_id };
+            self.nic.sent(link, wr_id);
             self.endpoint.handle_rdma(self.now, completion);
         }
     }
 
     fn execute(&mut self, command: &RdmaCommand) -> Result<(), String> {
-        let completion = match *command {
-            RdmaCommand::CreateQp { link, device, .. } => {
-                let qpn = Qpn::new(0x00a5_0000 + self.next_number());
-                self.pairs.create(link, device, qpn);
-                RdmaCompletion::QpCreated { link, qpn }
-            }
-            RdmaCommand::ConnectQp {
-                link, peer, mtu, ..
-            } => {
-                let number = self.links.number((peer.gid, peer.qpn));
-                let pair = self.pairs.get(link)?;
-                pair.bound = Some((peer, mtu));
-                pair.number = number;
-                RdmaCompletion::QpConnected { link }
-            }
-            RdmaCommand::ActivateQp { link, psn } => {
-                self.pairs.get(link)?.psn = Some(psn);
-                RdmaCompletion::QpActive { link }
+        self.nic.issue(command)?;
+        match *command {
+            RdmaCommand::ConnectQp { link, peer, .. } => {
+                self.pair(link)?.work.number = self.links.number((peer.gid, peer.qpn));
             }
             RdmaCommand::QpToError { link } => {
-                self.pairs.get(link)?.up = false;
+                self.pair(link)?.work.down = true;
                 self.posted.retain(|(posted, _)| *posted != link);
-                RdmaCompletion::QpDrained { link }
             }
-            RdmaCommand::DestroyQp { link } => RdmaCompletion::QpDestroyed { link },
-            RdmaCommand::AllocBuffer {
-                buffer,
-                elements,
-                element_size,
-                ..
-            } => {
-                let size = usize::from(elements) * element_size as usize;
-                self.memory.insert(buffer, vec![0; size]);
-                RdmaCompletion::BufferAllocated { buffer }
+            RdmaCommand::DestroyQp { link } => {
+                let gone = self.nic.qp(link).cloned();
+                self.gone.extend(gone);
             }
-            RdmaCommand::RegisterBuffer { buffer, link } => RdmaCompletion::BufferRegistered {
-                buffer,
-                link,
-                rtoken: self.register(buffer, link),
-            },
-            RdmaCommand::DeregisterBuffer { buffer, link } => {
-                self.deregister(buffer, link);
-                RdmaCompletion::BufferDeregistered { buffer, link }
-            }
-            RdmaCommand::FreeBuffer { buffer } => {
-                self.memory.remove(&buffer);
-                RdmaCompletion::BufferFreed { buffer }
-            }
-            RdmaCommand::ClearElement {
-                buffer,
-                offset,
-                length,
-                ..
-            } => {
-                self.slice(buffer, offset, length)?.fill(0);
-                RdmaCompletion::ElementCleared { buffer, offset }
-            }
+            RdmaCommand::DeregisterBuffer { buffer, link } => self.deregister(buffer, link),
             RdmaCommand::Write {
                 link,
                 conn,
@@ -228,7 +180,6 @@ impl Host {
                     address,
                     bytes,
                 });
-                return Ok(());
             }
             RdmaCommand::Send {
                 link,
@@ -260,7 +211,19 @@ impl Host {
                 self.complete_or_keep(link, wr_id);
                 return Ok(());
             }
+            _ => {}
+        }
+        let Some(completion) = self.nic.done(command) else {
+            return Ok(());
         };
+        if let RdmaCompletion::BufferRegistered {
+            buffer,
+            link,
+            rtoken,
+        } = completion
+        {
+            self.register(buffer, link, rtoken);
+        }
         self.endpoint.handle_rdma(self.now, completion);
         Ok(())
     }
@@ -269,30 +232,12 @@ impl Host {
 
     /// The link of the capture that a queue pair of ours sends on.
     fn sender(&mut self, link: LinkId) -> Result<LinkNumber, String> {
-        let pair = self.pairs.get(link)?;
-        if !pair.up || pair.psn.is_none() {
+        let pair = self.pair(link)?;
+        if pair.work.down || pair.psn.is_none() {
             return Err(format!("{link:?} is not ready to send"));
         }
-        pair.number
-            .ok_or_else(|| format!("the capture has no link to {:?}", pair.bound))
-    }
-
-    /// Our end of a link of the capture, until it is taken down.
-    pub(super) fn carrier(&self, number: LinkNumber) -> Option<LinkId> {
-        self.pairs.carrier(number)
-    }
-
-    /// Whether no queue pair is bound any more.
-    pub(super) fn is_cut_off(&self) -> bool {
-        !self
-            .pairs
-            .iter()
-            .any(|(_, pair)| pair.up && pair.bound.is_some())
-    }
-
-    /// All queue pairs that there ever were.
-    pub(super) fn pairs(&self) -> impl Iterator<Item = &QueuePair> {
-        self.pairs.iter().map(|(_, pair)| pair)
+        let number = pair.work.number;
+        number.ok_or_else(|| format!("the capture has no link to {:?}", pair.bound))
     }
 
     /// SENDs that are posted and not completed.
@@ -303,6 +248,7 @@ impl Host {
     /// Completes the oldest `count` SENDs.
     pub(super) fn complete(&mut self, count: usize) -> Result<(), String> {
         for (link, wr_id) in self.posted.drain(..count) {
+            self.nic.sent(link, wr_id);
             self.endpoint
                 .handle_rdma(self.now, RdmaCompletion::Sent { link, wr_id });
         }

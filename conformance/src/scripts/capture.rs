@@ -9,6 +9,8 @@ use smc_capture::CaptureError;
 use smc_capture::writer::{CaptureWriter, Direction, QpPath, TcpEnd, TcpFlow};
 use smc_proto::wire::types::{Gid, Mac, Psn, Qpn, RKey};
 
+use crate::rig::ipv4_gid;
+
 /// Something on the wire.
 #[derive(Clone, Debug)]
 pub struct Record {
@@ -80,11 +82,9 @@ const MTU: u16 = 1024;
 
 fn end(engine: bool, number: u8) -> (Mac, Gid, Ipv4Addr) {
     let host = u8::from(!engine);
-    let mut gid = [0; 16];
-    gid[10..12].fill(0xff);
-    gid[12..].copy_from_slice(&[10, 0, host, number]);
+    let gid = ipv4_gid([10, 0, host, number]);
     let mac = Mac([2, 0, 0, 0, host, number]);
-    (mac, Gid(gid), Ipv4Addr::new(10, 0, host, number))
+    (mac, gid, Ipv4Addr::new(10, 0, host, number))
 }
 
 fn flow(conn: u8, engine_is_client: bool) -> TcpFlow {

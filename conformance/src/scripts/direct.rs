@@ -15,18 +15,18 @@ use smc_proto::completion::RdmaCompletion;
 use smc_proto::config::MAX_DEVICES;
 use smc_proto::endpoint::{ClcProgress, ConnOptions, Endpoint, Next, TcpEvent, Usage};
 use smc_proto::event::Event;
-use smc_proto::id::{ConnId, DeviceId, GroupId, LinkId};
+use smc_proto::id::{ConnId, GroupId, LinkId};
 use smc_proto::path::{IsmPath, LocalPath, Paths};
 use smc_proto::storage::Owned;
 use smc_proto::time::Instant;
-use smc_proto::wire::clc::MAX_LENGTH;
 use smc_proto::wire::llc::LLC_V2_MAX_LENGTH;
 
 use super::parsed::Setup;
 use super::text::Unclear;
 use super::wire::{End, Failed, Received, Seen};
-use crate::script::{Adapter, Kind};
-use memory::Memory;
+use crate::rig::{Kind, Output, Outputs};
+use crate::script::{Adapter, Answered};
+use memory::Keys;
 
 /// A TCP connection as the engine's host sees it.
 #[derive(Debug, Default)]
@@ -47,8 +47,8 @@ struct Stream {
 #[derive(Debug)]
 pub struct Direct {
     endpoint: Endpoint<Owned>,
-    adapter: Adapter,
-    memory: Memory,
+    adapter: Adapter<Vec<u8>>,
+    keys: Keys,
     ism: ism::Device,
     paths: Vec<LocalPath>,
     ism_paths: Vec<IsmPath>,
@@ -76,7 +76,7 @@ impl Direct {
         Ok(Self {
             endpoint: Endpoint::new(made.config, 7, Owned::new(made.limits)),
             adapter: Adapter::default(),
-            memory: Memory::default(),
+            keys: Keys::default(),
             ism: ism::Device::default(),
             paths: made.paths,
             ism_paths: made.ism_paths,
@@ -123,29 +123,19 @@ impl Direct {
 
     /// Does everything the engine asks for.
     fn pump(&mut self) {
-        let mut buffer = [0; MAX_LENGTH];
-        loop {
-            if let Ok(Some((conn, length))) = self.endpoint.poll_clc(self.now, &mut buffer) {
-                let conn = self.number_of(conn);
-                let bytes = buffer[..length].to_vec();
-                self.received.push_back(Received::Tcp { conn, bytes });
-            } else if let Some((conn, command)) = self.endpoint.poll_tcp() {
-                self.tcp_command(conn, command);
-            } else if let Some(command) = self.next_rdma() {
-                self.execute(&command);
-            } else if let Some((device, command)) = self.next_ism() {
-                self.execute_ism(device, &command);
-            } else if let Some(event) = self.endpoint.poll_event() {
-                self.event(event);
-            } else {
-                return;
+        let mut outputs = Outputs::new(MAX_DEVICES as u8);
+        while let Some(output) = outputs.next(&mut self.endpoint, self.now) {
+            match output {
+                Output::Clc(conn, bytes) => {
+                    let (conn, bytes) = (self.number_of(conn), bytes.to_vec());
+                    self.received.push_back(Received::Tcp { conn, bytes });
+                }
+                Output::Tcp(conn, command) => self.tcp_command(conn, command),
+                Output::Rdma(command) => self.execute(&command),
+                Output::Ism(device, command) => self.execute_ism(device, &command),
+                Output::Event(event) => self.event(event),
             }
         }
-    }
-
-    fn next_rdma(&mut self) -> Option<RdmaCommand> {
-        (0..MAX_DEVICES as u8)
-            .find_map(|device| self.endpoint.poll_rdma(self.now, DeviceId(device)))
     }
 
     fn tcp_command(&mut self, conn: ConnId, command: TcpCommand) {
@@ -217,26 +207,18 @@ impl Direct {
 
     fn execute(&mut self, command: &RdmaCommand) {
         let kind = Kind::of(command);
-        self.adapter.count(kind);
         self.note(format!("command {kind}"));
-        if let Err(error) = self.adapter.check(command) {
-            self.fail(format!("{kind}: {error}"));
-        }
-        if self.adapter.must_refuse(kind) {
-            self.adapter.on_refused(command);
-            if let Some(completion) = Adapter::refusal(command) {
-                self.endpoint.handle_rdma(self.now, completion);
-            }
-            return;
-        }
-        let held = self.adapter.holds(command);
+        let (completion, refused) = match self.adapter.issue(command) {
+            Err(breach) => return self.fail(format!("{kind}: {breach}")),
+            Ok(Answered::Held) => (None, false),
+            Ok(Answered::Refused(completion)) => (completion, true),
+            Ok(Answered::Done(completion)) => (completion, false),
+        };
         // What was posted arrives whether or not its completion is reported.
-        self.arrive(command);
-        if held {
-            self.adapter.held.push(*command);
-        } else {
-            self.carry_out(command);
+        if !refused {
+            self.arrive(command);
         }
+        self.report(completion);
     }
 
     fn arrive(&mut self, command: &RdmaCommand) {
@@ -263,7 +245,8 @@ impl Direct {
                 address,
                 ..
             } => {
-                let bytes = self.memory.read(*buffer, source);
+                let nic = &mut self.adapter.nic;
+                let bytes = memory::octets(nic, &mut self.ism.device, *buffer, source);
                 self.received.push_back(Received::Wrote {
                     end: end(&self.qpns, link),
                     key: rkey.0.into(),
@@ -275,36 +258,13 @@ impl Direct {
         }
     }
 
-    fn carry_out(&mut self, command: &RdmaCommand) {
-        let completion = self.adapter.carry_out(command);
-        match (command, &completion) {
-            (
-                RdmaCommand::AllocBuffer {
-                    buffer,
-                    elements,
-                    element_size,
-                    eye_catcher,
-                    ..
-                },
-                _,
-            ) => self
-                .memory
-                .allocate(*buffer, *elements, *element_size, *eye_catcher),
-            (RdmaCommand::FreeBuffer { buffer }, _) => self.memory.free(*buffer),
-            (
-                RdmaCommand::ClearElement {
-                    buffer,
-                    offset,
-                    length,
-                    eye_catcher,
-                },
-                _,
-            ) => self.memory.clear(*buffer, *offset, *length, *eye_catcher),
-            (_, Some(RdmaCompletion::BufferRegistered { buffer, rtoken, .. })) => {
-                self.memory.register(*buffer, *rtoken);
+    fn report(&mut self, completion: Option<RdmaCompletion<'static>>) {
+        match completion {
+            Some(RdmaCompletion::BufferRegistered { buffer, rtoken, .. }) => {
+                self.registered(buffer, rtoken);
             }
-            (_, Some(RdmaCompletion::QpCreated { link, qpn })) => {
-                self.qpns.insert(*link, qpn.value());
+            Some(RdmaCompletion::QpCreated { link, qpn }) => {
+                self.qpns.insert(link, qpn.value());
             }
             _ => {}
         }

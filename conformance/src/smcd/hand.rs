@@ -6,7 +6,7 @@
 mod device;
 mod peer;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use smc_proto::command::{IsmCommand, TcpCommand};
 use smc_proto::completion::IsmCompletion;
@@ -20,8 +20,12 @@ use smc_proto::time::{Duration, Instant};
 use smc_proto::version::SmcVersion;
 use smc_proto::wire::cdc_ism::CDC_ISM_LENGTH;
 use smc_proto::wire::clc::{ClcMessage, Subnets};
-use smc_proto::wire::types::{BufferSize, Chid, DmbToken, Eid, IsmGid, Mac, PeerId};
+use smc_proto::wire::types::{BufferSize, Mac, PeerId};
 use smc_transport_sim::sim::{Tables, tables_of_test};
+
+use crate::rig::Ism;
+pub use crate::rig::peer::smcd::Mode;
+use crate::rig::peer::smcd::eid;
 
 /// The engine's only device.
 pub const DEVICE: DeviceId = DeviceId(0);
@@ -29,41 +33,6 @@ pub const DEVICE: DeviceId = DeviceId(0);
 pub const RING: u32 = 16_384 - HEAD;
 /// Bytes in front of the ring, where the CDC message lies.
 pub const HEAD: u32 = CDC_ISM_LENGTH as u32;
-
-/// How the two sides speak.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Mode {
-    /// Version of SMC-D.
-    pub version: SmcVersion,
-    /// Whether the peer's DMBs are mapped, and not moved to.
-    pub maps: bool,
-}
-
-impl Mode {
-    /// All there are.
-    pub const ALL: [Self; 4] = [
-        Self::new(SmcVersion::V1, false),
-        Self::new(SmcVersion::V1, true),
-        Self::new(SmcVersion::V2, false),
-        Self::new(SmcVersion::V2, true),
-    ];
-
-    /// Creates a mode.
-    #[must_use]
-    pub const fn new(version: SmcVersion, maps: bool) -> Self {
-        Self { version, maps }
-    }
-
-    /// A device: 1 is the engine's, any other one a peer's. Those of version 2 emulate.
-    #[must_use]
-    pub const fn device(self, gid: u64) -> IsmGid {
-        let (gid_ext, chid) = match self.version {
-            SmcVersion::V1 => (0, Chid(0x07c1)),
-            SmcVersion::V2 => (9, Chid::LOOPBACK),
-        };
-        IsmGid { gid, gid_ext, chid }
-    }
-}
 
 /// The engine, its device, and what both did.
 #[derive(Clone, Debug)]
@@ -78,6 +47,8 @@ pub struct Hand {
     pub hold: bool,
     /// Control commands that wait, in order.
     pub commands: VecDeque<IsmCommand>,
+    /// All commands that the device executed.
+    pub executed: Vec<IsmCommand>,
     /// Moves, signals and events that the device executed.
     pub moved: Vec<IsmCommand>,
     /// CLC messages that the engine sent.
@@ -86,15 +57,8 @@ pub struct Hand {
     pub tcp: Vec<(ConnId, TcpCommand)>,
     /// Events of the engine.
     pub events: Vec<Event>,
-    /// DMBs in the order of their registration, and the memory to move from.
-    dmbs: BTreeMap<BufferId, DmbToken>,
-    sources: BTreeMap<BufferId, Option<DmbToken>>,
-    tokens: u64,
+    device: Ism,
     conns: Vec<ConnId>,
-}
-
-fn eid() -> Eid {
-    Eid::user("SMCD-STORIES").expect("it is one")
 }
 
 impl Hand {
@@ -128,13 +92,12 @@ impl Hand {
             mode,
             hold: false,
             commands: VecDeque::new(),
+            executed: Vec::new(),
             moved: Vec::new(),
             sent_clc: VecDeque::new(),
             tcp: Vec::new(),
             events: Vec::new(),
-            dmbs: BTreeMap::new(),
-            sources: BTreeMap::new(),
-            tokens: 0,
+            device: Ism::new(0xd000),
             conns: Vec::new(),
         }
     }
@@ -215,13 +178,14 @@ impl Hand {
     #[must_use]
     #[track_caller]
     pub fn dmb(&self) -> BufferId {
-        let newest = self.dmbs.iter().max_by_key(|(_, token)| **token);
-        *newest.expect("a DMB").0
+        self.device.dmbs.last().expect("a DMB").buffer
     }
 
     /// Buffers the device knows: DMBs, and what is or may be bound to the peer's.
     pub fn buffers(&self) -> impl Iterator<Item = BufferId> + '_ {
-        self.dmbs.keys().chain(self.sources.keys()).copied()
+        let dmbs = self.device.dmbs.iter().map(|dmb| dmb.buffer);
+        let sources = self.device.sources.iter().map(|source| source.buffer);
+        dmbs.chain(sources)
     }
 
     /// Bytes that can be read, if the connection is there.
@@ -282,8 +246,7 @@ impl Hand {
         self.pump();
         self.run_out();
         assert_eq!(self.endpoint.usage(), Usage::default(), "{:?}", self.events);
-        assert!(self.dmbs.is_empty(), "{:?}", self.dmbs);
-        assert!(self.sources.is_empty(), "{:?}", self.sources);
+        assert!(self.device.is_empty(), "{:?}", self.device);
     }
 
     #[track_caller]

@@ -7,8 +7,9 @@ use smc_proto::version::SmcVersion;
 
 use super::World;
 use super::app::byte;
-use super::host::{BASE, Item};
+use super::host::{Item, Qp};
 use super::world::name;
+use crate::rig::Numbers;
 
 impl World {
     /// Polls a side until it has posted one WRITE or SEND; whether it had any
@@ -30,6 +31,10 @@ impl World {
 
     /// Carries a command out; whether it was a WRITE or a SEND.
     fn execute(&mut self, side: usize, command: RdmaCommand) -> bool {
+        if let Err(breach) = self.hosts[side].nic.issue(&command) {
+            self.error(breach);
+            return true;
+        }
         match command {
             RdmaCommand::Write {
                 link,
@@ -40,7 +45,7 @@ impl World {
                 address,
             } => {
                 self.note(|| {
-                    let to = address.wrapping_sub(BASE);
+                    let to = address.wrapping_sub(Numbers::BASE);
                     let len = source[0].length + source[1].length;
                     format!("{} posts {link} WRITE of {len} to {to}", name(side))
                 });
@@ -70,39 +75,26 @@ impl World {
             }
             _ => {
                 self.note(|| format!("{} {command:?}", name(side)));
-                let completion = self.hosts[side].control(command);
-                self.hosts[side].endpoint.handle_rdma(self.now, completion);
+                let host = &mut self.hosts[side];
+                if let Some(completion) = host.nic.done(&command) {
+                    host.endpoint.handle_rdma(self.now, completion);
+                }
                 false
             }
         }
     }
 
     fn enqueue(&mut self, side: usize, link: LinkId, item: Item) {
-        let Some(qp) = self.hosts[side].qp(link) else {
-            self.error(format!("work for {link}, which has no queue pair"));
-            return;
-        };
-        if qp.drained {
-            self.error(format!("work for {link} after QpDrained"));
-            return;
+        if let Some(qp) = self.hosts[side].nic.qp_mut(link) {
+            qp.work.posted.push_back(item);
         }
-        if qp.peer_qpn.is_none() {
-            self.error(format!("work for {link}, which is not connected"));
-            return;
-        }
-        qp.posted.push_back(item);
     }
 
     /// Lets the next WRITE or SEND of a side arrive at the peer.
     pub fn deliver(&mut self, side: usize) -> bool {
-        for index in 0..self.hosts[side].qps.len() {
-            if let Some(link) = self.hosts[side].qps[index].as_ref().map(|qp| qp.link)
-                && self.deliver_on(side, link)
-            {
-                return true;
-            }
-        }
-        false
+        let links = self.hosts[side].nic.qps().map(|qp| qp.link);
+        let links: Vec<_> = links.collect();
+        links.into_iter().any(|link| self.deliver_on(side, link))
     }
 
     /// Delivers the oldest message on one link.
@@ -110,26 +102,22 @@ impl World {
         if self.cut.contains(&(side, link)) {
             return false;
         }
-        let Some(qp) = self.hosts[side].qp(link) else {
+        let [a, b] = &mut self.hosts;
+        let (host, peer) = if side == 0 { (a, b) } else { (b, a) };
+        let Some(qp) = host.nic.qp_mut(link) else {
             return false;
         };
-        let peer_qpn = qp.peer_qpn;
-        if qp.broken || qp.arrived >= qp.posted.len() {
+        if qp.work.broken || qp.work.arrived >= qp.work.posted.len() {
             return false;
         }
-        let item = qp.posted[qp.arrived].clone();
-        let Some(to) = self.hosts[1 - side]
-            .qps
-            .iter()
-            .flatten()
-            .find(|qp| Some(qp.qpn) == peer_qpn && !qp.broken && qp.peer_qpn.is_some())
-            .map(|qp| qp.link)
-        else {
+        let peer_qpn = qp.bound.map(|bound| bound.peer.qpn);
+        let is_other_end =
+            |to: &&Qp| Some(to.qpn) == peer_qpn && !to.work.broken && to.bound.is_some();
+        let Some(to) = peer.nic.qps().find(is_other_end).map(|to| to.link) else {
             return false;
         };
-        if let Some(qp) = self.hosts[side].qp(link) {
-            qp.arrived += 1;
-        }
+        let item = qp.work.posted[qp.work.arrived].clone();
+        qp.work.arrived += 1;
         self.steps += 1;
         match item {
             Item::Write { .. } => self.place(side, to, &item),
@@ -160,16 +148,11 @@ impl World {
             return;
         };
         let bytes = self.hosts[side].octets(buffer, &source);
-        let found = self.hosts[1 - side]
-            .registrations
-            .iter()
-            .find(|r| r.rkey == rkey && r.link == to)
-            .copied();
-        let Some(target) = found else {
+        let Some(target) = self.hosts[1 - side].registered(rkey, to) else {
             self.error(format!("a WRITE with a key that {to} does not know"));
             return;
         };
-        let at = usize::try_from(address.wrapping_sub(BASE)).unwrap_or(usize::MAX);
+        let at = usize::try_from(address.wrapping_sub(Numbers::BASE)).unwrap_or(usize::MAX);
         self.note(|| {
             format!(
                 "{} has {} octets placed at {at}",
@@ -177,7 +160,7 @@ impl World {
                 bytes.len()
             )
         });
-        let memory = &mut self.hosts[1 - side].buffers[target.buffer.index() as usize];
+        let memory = &mut self.hosts[1 - side].nic.memory[target.index() as usize];
         let Some(place) = at
             .checked_add(bytes.len())
             .and_then(|end| memory.get_mut(at..end))
@@ -225,33 +208,27 @@ impl World {
 
     /// Reports the next completion of a side: of a SEND that arrived.
     pub fn complete(&mut self, side: usize) -> bool {
-        for index in 0..self.hosts[side].qps.len() {
-            if let Some(link) = self.hosts[side].qps[index].as_ref().map(|qp| qp.link)
-                && self.complete_on(side, link)
-            {
-                return true;
-            }
-        }
-        false
+        let links = self.hosts[side].nic.qps().map(|qp| qp.link);
+        let links: Vec<_> = links.collect();
+        links.into_iter().any(|link| self.complete_on(side, link))
     }
 
     /// Completes the oldest work on one link.
     pub fn complete_on(&mut self, side: usize, link: LinkId) -> bool {
-        let Some(qp) = self.hosts[side].qp(link) else {
+        let Some(qp) = self.hosts[side].nic.qp_mut(link) else {
             return false;
         };
-        let next = qp
-            .posted
-            .iter()
-            .take(qp.arrived)
-            .position(|item| matches!(item, Item::Send { .. }));
-        let Some(next) = next.filter(|_| !qp.broken) else {
+        let work = &mut qp.work;
+        let mut arrived = work.posted.iter().take(work.arrived);
+        let next = arrived.position(|item| matches!(item, Item::Send { .. }));
+        let Some(next) = next.filter(|_| !work.broken) else {
             return false;
         };
-        qp.arrived -= next + 1;
-        let done = qp.posted.drain(..=next).next_back();
+        work.arrived -= next + 1;
+        let done = work.posted.drain(..=next).next_back();
         if let Some(Item::Send { wr_id, .. }) = done {
             self.steps += 1;
+            self.hosts[side].nic.sent(link, wr_id);
             self.note(|| format!("{} completes {link} {wr_id:?}", name(side)));
             self.hosts[side]
                 .endpoint

@@ -7,6 +7,7 @@ use std::collections::hash_map::DefaultHasher;
 use super::app::{Action, Reading};
 use super::world::Shape;
 use super::{Failure, World};
+use crate::rig::QpState;
 
 pub use super::run::Expect;
 
@@ -196,8 +197,9 @@ fn print(world: &mut World) -> u64 {
             (app.committed, app.read, app.done, app.taken).hash(&mut hasher);
             (app.seen.len(), app.end.is_some()).hash(&mut hasher);
         }
-        for qp in host.qps.iter().flatten() {
-            (qp.posted.len(), qp.arrived, qp.broken, qp.drained).hash(&mut hasher);
+        for qp in host.nic.qps() {
+            let (work, drained) = (&qp.work, qp.state == QpState::Error);
+            (work.posted.len(), work.arrived, work.broken, drained).hash(&mut hasher);
         }
     }
     hasher.finish()

@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use smc_proto::command::RdmaCommand;
 use smc_proto::completion::{LinkFailure, RdmaCompletion};
 use smc_proto::id::LinkId;
 use smc_proto::path::PathEvent;
@@ -96,10 +97,9 @@ impl World {
     /// The link that carries connections, or else the first one: both ends' handles.
     pub fn busy_link(&mut self) -> Option<[LinkId; 2]> {
         let links: Vec<_> = self.hosts[0]
-            .qps
-            .iter()
-            .flatten()
-            .filter(|qp| !qp.broken)
+            .nic
+            .qps()
+            .filter(|qp| !qp.work.broken)
             .map(|qp| qp.link)
             .collect();
         let endpoint = &mut self.hosts[0].endpoint;
@@ -113,13 +113,9 @@ impl World {
 
     /// The handle of the other end of a link.
     pub fn other_end(&mut self, side: usize, link: LinkId) -> Option<LinkId> {
-        let peer = self.hosts[side].qp(link)?.peer_qpn;
-        self.hosts[1 - side]
-            .qps
-            .iter()
-            .flatten()
-            .find(|qp| Some(qp.qpn) == peer)
-            .map(|qp| qp.link)
+        let peer = self.hosts[side].nic.qp(link)?.bound.map(|to| to.peer.qpn);
+        let mut others = self.hosts[1 - side].nic.qps();
+        others.find(|qp| Some(qp.qpn) == peer).map(|qp| qp.link)
     }
 
     /// Whether both ends have another link that connections may use.
@@ -127,10 +123,9 @@ impl World {
         (0..2).all(|side| {
             let host = &mut self.hosts[side];
             let others: Vec<_> = host
-                .qps
-                .iter()
-                .flatten()
-                .filter(|qp| !qp.broken && qp.link != ends[side])
+                .nic
+                .qps()
+                .filter(|qp| !qp.work.broken && qp.link != ends[side])
                 .map(|qp| qp.link)
                 .collect();
             others
@@ -165,10 +160,8 @@ impl World {
     /// Breaks the queue pair of a side without notifying its engine.
     pub fn sever(&mut self, side: usize, link: LinkId) {
         self.note(|| format!("  {link} of {} breaks", name(side)));
-        if let Some(qp) = self.hosts[side].qp(link) {
-            qp.broken = true;
-            qp.posted.clear();
-            qp.arrived = 0;
+        if let Some(qp) = self.hosts[side].nic.qp_mut(link) {
+            qp.work.break_down();
         }
     }
 
@@ -222,7 +215,7 @@ impl World {
             }
             Failure::PortDown(side, late) => {
                 self.late = late;
-                if let Some(qp) = self.hosts[side].qp(ends[side]) {
+                if let Some(qp) = self.hosts[side].nic.qp(ends[side]) {
                     let device = qp.device;
                     self.note(|| format!("{} PortDown {device:?}", name(side)));
                     self.hosts[side]
@@ -238,8 +231,8 @@ impl World {
             }
             Failure::Lied(side) => {
                 self.note(|| format!("{}'s RNIC lies", name(side)));
-                if let Some(qp) = self.hosts[side].qp(ends[side]) {
-                    qp.arrived = qp.posted.len();
+                if let Some(qp) = self.hosts[side].nic.qp_mut(ends[side]) {
+                    qp.work.arrived = qp.work.posted.len();
                 }
                 while self.complete_on(side, ends[side]) {}
                 self.sever(0, ends[0]);
@@ -264,10 +257,8 @@ impl World {
         if self.late == Late::Completes {
             while self.complete_on(side, link) {}
         }
-        if let Some(qp) = self.hosts[side].qp(link) {
-            qp.broken = true;
-            qp.posted.clear();
-            qp.arrived = 0;
+        if let Some(qp) = self.hosts[side].nic.qp_mut(link) {
+            qp.work.break_down();
         }
         self.draining.push((side, link));
         if !self.slow_drain {
@@ -280,12 +271,11 @@ impl World {
         let draining = core::mem::take(&mut self.draining);
         for (side, link) in &draining {
             self.note(|| format!("{} QpDrained {link}", name(*side)));
-            if let Some(qp) = self.hosts[*side].qp(*link) {
-                qp.drained = true;
+            let host = &mut self.hosts[*side];
+            let drained = RdmaCommand::QpToError { link: *link };
+            if let Some(completion) = host.nic.done(&drained) {
+                host.endpoint.handle_rdma(self.now, completion);
             }
-            self.hosts[*side]
-                .endpoint
-                .handle_rdma(self.now, RdmaCompletion::QpDrained { link: *link });
         }
         !draining.is_empty()
     }

@@ -9,13 +9,12 @@ use smc_proto::id::{BufferId, ConnId, DeviceId, LinkId, WrId};
 use smc_proto::path::{LocalPath, PathEvent};
 use smc_proto::storage::{Limits, Owned};
 use smc_proto::time::Instant;
-use smc_proto::wire::types::{BufferSize, Gid, Mac, PeerId, RKey};
+use smc_proto::wire::types::{BufferSize, Mac, PeerId, RKey, RToken};
 
 use super::{App, Shape};
+use crate::rig::memory::{gather, scatter};
+use crate::rig::{Nic, Numbers, ipv4_gid, local_port, nic};
 use smc_proto::command::{Segment, TcpCommand};
-
-/// Address of each buffer's first byte; the key distinguishes the buffers.
-pub(super) const BASE: u64 = 0x7f00_0000_0000;
 
 /// A work request on a queue pair.
 #[derive(Clone, Debug)]
@@ -42,32 +41,28 @@ pub enum Item {
     },
 }
 
-/// A queue pair.
-#[derive(Clone, Debug)]
-pub struct Qp {
-    /// The link that owns it.
-    pub link: LinkId,
-    /// Its RNIC.
-    pub device: DeviceId,
-    pub(super) qpn: u32,
-    pub(super) peer_qpn: Option<u32>,
-    /// In the error state: nothing is sent or received any more.
+/// The work of a queue pair.
+#[derive(Clone, Debug, Default)]
+pub struct Work {
+    /// Nothing is sent or received any more.
     pub broken: bool,
-    /// `QpDrained` was reported.
-    pub drained: bool,
     /// Posted and not completed, in order.
     pub posted: VecDeque<Item>,
     /// Of these, how many have arrived at the peer.
     pub arrived: usize,
 }
 
-/// A registration of a buffer on a link.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Registration {
-    pub(super) rkey: RKey,
-    pub(super) link: LinkId,
-    pub(super) buffer: BufferId,
+impl Work {
+    /// Nothing passes any more, and what was posted is flushed.
+    pub(super) fn break_down(&mut self) {
+        self.broken = true;
+        self.posted.clear();
+        self.arrived = 0;
+    }
 }
+
+/// A queue pair.
+pub type Qp = nic::QueuePair<Work>;
 
 /// One end.
 #[derive(Clone, Debug)]
@@ -76,11 +71,8 @@ pub struct Host {
     pub endpoint: Endpoint<Owned>,
     /// Its ports.
     pub paths: Vec<LocalPath>,
-    pub(super) buffers: Vec<Vec<u8>>,
-    pub(super) registrations: Vec<Registration>,
-    /// Queue pairs by index of their link.
-    pub qps: Vec<Option<Qp>>,
-    next_serial: u32,
+    /// Its RNICs and memory.
+    pub nic: Nic<Vec<u8>, Work>,
     /// Events since they were last taken.
     pub events: Vec<Event>,
     /// Commands for TCP connections since they were last taken.
@@ -100,13 +92,8 @@ impl Host {
         config.elements_per_rmb = shape.elements;
         let paths = (0..shape.ports[usize::from(number) - 1])
             .map(|port| {
-                let mut gid = [0; 16];
-                gid[10] = 0xff;
-                gid[11] = 0xff;
-                gid[12..].copy_from_slice(&[10, 0, number, port]);
-                let mut path = LocalPath::new(DeviceId(port), 1, Gid(gid), mac(port));
-                path.subnet_match = true;
-                path
+                let gid = ipv4_gid([10, 0, number, port]);
+                local_port(DeviceId(port), 1, gid, mac(port))
             })
             .collect();
         let limits = Limits::new(
@@ -120,10 +107,14 @@ impl Host {
         Self {
             endpoint: Endpoint::new(config, u64::from(number), Owned::new(limits)),
             paths,
-            buffers: Vec::new(),
-            registrations: Vec::new(),
-            qps: Vec::new(),
-            next_serial: u32::from(number),
+            nic: Nic::new(Numbers {
+                first: number.into(),
+                qpn: |first, made, link| (first + 2 * made) << 6 | link.index(),
+                rtoken: |_, _, buffer, link| RToken {
+                    rkey: Self::key(buffer, link),
+                    address: Numbers::BASE,
+                },
+            }),
             events: Vec::new(),
             tcp: Vec::new(),
             apps: Vec::new(),
@@ -136,44 +127,26 @@ impl Host {
         self.endpoint.handle_path(now, PathEvent::PortUp(path));
     }
 
-    /// A number for a new queue pair of this link.
-    pub(super) fn new_qpn(&mut self, link: LinkId) -> u32 {
-        self.next_serial += 2;
-        self.next_serial << 6 | link.index()
-    }
-
-    /// The queue pair of a link, unless the handle is stale.
-    pub fn qp(&mut self, link: LinkId) -> Option<&mut Qp> {
-        self.qps
-            .get_mut(link.index() as usize)?
-            .as_mut()
-            .filter(|qp| qp.link == link)
-    }
-
     pub(super) fn key(buffer: BufferId, link: LinkId) -> RKey {
         RKey(0x1000 | buffer.index() << 16 | link.index() << 4 | (link.generation() & 0xf))
     }
 
-    pub(super) fn octets(&self, buffer: BufferId, pieces: &[Segment; 2]) -> Vec<u8> {
-        let memory = &self.buffers[buffer.index() as usize];
-        pieces
-            .iter()
-            .flat_map(|piece| {
-                let start = piece.offset as usize;
-                memory[start..start + piece.length as usize].iter().copied()
-            })
-            .collect()
+    /// The buffer that a key names on a link.
+    pub(super) fn registered(&self, rkey: RKey, link: LinkId) -> Option<BufferId> {
+        let mut buffers = self.nic.buffers().filter(|b| b.links.contains(&link));
+        buffers
+            .find(|b| Self::key(b.id, link) == rkey)
+            .map(|b| b.id)
+    }
+
+    pub(super) fn octets(&mut self, buffer: BufferId, pieces: &[Segment; 2]) -> Vec<u8> {
+        let memory = self.nic.memory_of(buffer).expect("a buffer");
+        gather(memory, pieces).expect("pieces of the buffer")
     }
 
     pub(super) fn put(&mut self, buffer: BufferId, pieces: &[Segment; 2], bytes: &[u8]) {
-        let memory = &mut self.buffers[buffer.index() as usize];
-        let mut rest = bytes;
-        for piece in pieces {
-            let n = rest.len().min(piece.length as usize);
-            let start = piece.offset as usize;
-            memory[start..start + n].copy_from_slice(&rest[..n]);
-            rest = &rest[n..];
-        }
-        assert!(rest.is_empty(), "more octets than there is room for");
+        let memory = self.nic.memory_of(buffer).expect("a buffer");
+        let put = scatter(memory, pieces, bytes);
+        assert_eq!(put, bytes.len(), "more octets than there is room for");
     }
 }

@@ -208,7 +208,7 @@ impl World {
                 self.error(format!("{} has leftovers: {usage:?}", name(side)));
             }
             let host = &self.hosts[side];
-            if !host.registrations.is_empty() || host.qps.iter().any(Option::is_some) {
+            if host.nic.is_empty().is_err() {
                 self.error(format!("{}'s RNIC has leftovers", name(side)));
             }
         }

@@ -67,7 +67,7 @@ fn acknowledged_but_not_placed_resets_both_ends() {
 #[test]
 fn both_ends_know_each_link_by_both_numbers() {
     let mut world = World::connected(&Shape::default(), [0, 0]);
-    let qps = world.hosts[0].qps.iter().flatten();
+    let qps = world.hosts[0].nic.qps();
     let links: Vec<_> = qps.map(|qp| qp.link).collect();
     assert_eq!(links.len(), 2);
     let mut seen = Vec::new();
@@ -84,10 +84,11 @@ fn both_ends_know_each_link_by_both_numbers() {
 
 /// Whether the client's RNIC has a SEND that did not arrive.
 fn unplaced_sends(world: &mut World, ends: [LinkId; 2]) -> bool {
-    world.hosts[0].qp(ends[0]).is_some_and(|qp| {
-        qp.posted
+    world.hosts[0].nic.qp(ends[0]).is_some_and(|qp| {
+        qp.work
+            .posted
             .iter()
-            .skip(qp.arrived)
+            .skip(qp.work.arrived)
             .any(|item| matches!(item, Item::Send { .. }))
     })
 }

@@ -273,7 +273,7 @@ fn trap_16_counts_are_of_other_links_and_there_are_no_continuations() {
         rig.receive(link, &unknown);
         assert!(rig.llc.is_empty(), "type {kind:#x} is not answered");
     }
-    assert_eq!(rig.qps.len(), 1, "nor is the link given up");
+    assert_eq!(rig.nic.qps().count(), 1, "nor is the link given up");
     // Types of version 1 are understood.
     //= V2-165 test
     let mut old = confirm_rkey(rmb(2));
@@ -304,7 +304,7 @@ fn trap_18_receives_are_large_and_one_large_message_is_under_way() {
     rig.receive_clc(conn, &ClcMessage::Confirm(half()));
     rig.wait(Duration::from_millis(10));
     let link = rig.link(0);
-    assert_eq!(rig.qps[&link].receive_size, 44 + 8148);
+    assert_eq!(rig.nic.qp(link).unwrap().receive_size, 44 + 8148);
     let sent = rig.sent_llc(link);
     let reply = confirm_link(true, LinkNumber(sent[29]));
     rig.receive(link, &bytes(&LlcMessage::ConfirmLink(reply)));
@@ -452,7 +452,7 @@ fn trap_24_idle_groups_end_in_order_and_a_server_asks_back() {
             }
             let mut answer = sent.clone();
             answer[3] |= 0x80;
-            if rig.qps.contains_key(&link) {
+            if rig.nic.qp(link).is_some() {
                 rig.receive(link, &answer);
             }
         }
@@ -480,7 +480,7 @@ fn trap_28_link_number_0_is_no_link_and_all_of_them_are_a_flag() {
     };
     assert_eq!(answer.reason, DeleteLinkReason::UNKNOWN_LINK);
     rig.receive(link, &ask(DeleteLinkFlags::ALL, 0));
-    assert!(rig.qps.is_empty());
+    assert!(rig.nic.qps().next().is_none());
 }
 
 #[test]

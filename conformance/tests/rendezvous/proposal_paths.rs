@@ -1,6 +1,7 @@
 //! Ports and devices that go between `connect` and the Proposal: what is left is
 //! offered, and nothing else.
 
+use conformance::rig::{ipv4_gid, local_port};
 use smc_proto::config::{Config, Offers};
 use smc_proto::endpoint::{ConnOptions, Endpoint};
 use smc_proto::id::DeviceId;
@@ -8,7 +9,7 @@ use smc_proto::path::{IsmPath, LocalPath, PathEvent, Paths, RoceVersion};
 use smc_proto::storage::{Limits, Owned};
 use smc_proto::time::Instant;
 use smc_proto::wire::clc::{ClcMessage, MAX_LENGTH, OfferedPath, Proposal, Subnets};
-use smc_proto::wire::types::{Chid, DiagnosisCode, Eid, Gid, IsmGid, Mac, PeerId};
+use smc_proto::wire::types::{Chid, DiagnosisCode, Eid, IsmGid, Mac, PeerId};
 
 const NOW: Instant = Instant::from_nanos(1);
 /// The port that both versions of SMC-R prefer, one of version 1, and ISM.
@@ -17,13 +18,8 @@ const OLD: DeviceId = DeviceId(1);
 const ISM: DeviceId = DeviceId(2);
 
 fn rnic(device: DeviceId, roce: RoceVersion) -> LocalPath {
-    let mut path = LocalPath::new(
-        device,
-        1,
-        Gid([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, device.0]),
-        Mac([2, 0, 0, 0, 0, device.0]),
-    );
-    path.subnet_match = true;
+    let mac = Mac([2, 0, 0, 0, 0, device.0]);
+    let mut path = local_port(device, 1, ipv4_gid([10, 0, 0, device.0]), mac);
     path.roce = roce;
     path
 }

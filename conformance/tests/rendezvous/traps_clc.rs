@@ -115,7 +115,7 @@ fn trap_05_the_clients_address_is_that_of_its_proposal() {
     let mut confirm = half();
     (confirm.gid, confirm.mac) = (gid(3, 3), mac(3, 3));
     rig.receive_clc(conn, &ClcMessage::Confirm(confirm));
-    let (peer, _) = rig.qps[&rig.link(0)].bound.unwrap();
+    let peer = rig.nic.qp(rig.link(0)).unwrap().bound.unwrap().peer;
     assert_eq!((peer.gid, peer.mac), (gid(2, 0), mac(2, 0)));
 }
 
@@ -141,7 +141,7 @@ fn trap_06_a_client_without_identity_is_served_and_not_taken_for_another_one() {
     let (_, accept) = rig.server_accepts(&stranger);
     assert!(accept.first_contact, "another GID");
     // Its Confirm has the MAC that its Proposal lacks.
-    let (peer, _) = rig.qps[&rig.link(0)].bound.unwrap();
+    let peer = rig.nic.qp(rig.link(0)).unwrap().bound.unwrap().peer;
     assert_eq!(peer.mac, mac(2, 0));
     assert_ne!(peer.mac, Mac::default());
 }
@@ -292,13 +292,13 @@ fn trap_23_a_direct_link_has_hop_limit_1_and_one_over_a_gateway_64() {
     //= V2-231 test
     let mut rig = Rig::new(1, |_| {});
     let (_, link, _) = rig.client_confirms(half());
-    assert_eq!(rig.qps[&link].bound.unwrap().1, 1);
+    assert_eq!(rig.nic.qp(link).unwrap().bound.unwrap().hop_limit, 1);
     let mut far = half();
     far.v2.as_mut().unwrap().extension.direct = false;
     let mut rig = Rig::new(1, |_| {});
     rig.paths[0].route = Route::Gateway;
     let (_, link, _) = rig.client_confirms(far);
-    assert_eq!(rig.qps[&link].bound.unwrap().1, 64);
+    assert_eq!(rig.nic.qp(link).unwrap().bound.unwrap().hop_limit, 64);
     for (route, code) in [
         (Route::Direct, DiagnosisCode::INDIRECT_MISMATCH),
         (Route::None, DiagnosisCode::NO_ROUTE),
@@ -357,8 +357,11 @@ fn trap_26_versions_do_not_share_a_group() {
     (old.gid, old.mac) = (gid(2, 0), mac(2, 0));
     let (_, accept) = rig.server_accepts(&old);
     assert!(accept.first_contact && accept.v2.is_none());
-    let sizes: Vec<_> = rig.qps.values().map(|qp| qp.receive_size).collect();
-    assert_eq!((rig.qps[&link].receive_size, sizes.len()), (8192, 2));
+    let sizes: Vec<_> = rig.nic.qps().map(|qp| qp.receive_size).collect();
+    assert_eq!(
+        (rig.nic.qp(link).unwrap().receive_size, sizes.len()),
+        (8192, 2)
+    );
     assert!(sizes.contains(&44), "version 1 has small receives");
 }
 

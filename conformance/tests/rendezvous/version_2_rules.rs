@@ -111,7 +111,7 @@ fn a_first_contact_is_a_new_group_and_a_lost_link_is_no_reason_to_give_one_up() 
     });
     rig.receive(second, &bytes(&deletes));
     assert_eq!(rig.sent_llc(second)[3] & 0x80, 0x80);
-    assert!(!rig.qps.contains_key(&link));
+    assert!(rig.nic.qp(link).is_none());
 
     // An Accept that it sent before names the lost link.
     let mut named = half();
@@ -182,7 +182,7 @@ fn zeros_in_place_of_the_keys_withdraw_an_rmb_all_the_same() {
         "RMB and send buffer"
     );
     assert!(rig.endpoint.conn(first).is_some());
-    assert!(rig.qps.contains_key(&link));
+    assert!(rig.nic.qp(link).is_some());
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn keys_are_not_refused_while_links_change() {
     rig.receive(second, &bytes(&LlcMessage::ConfirmLink(reply)));
     assert!(rig.happened(|event| matches!(event, Event::Established { .. })));
     assert_eq!(rig.endpoint.usage().remote_rmbs, 3);
-    assert_eq!(rig.qps.len(), 2, "nothing was lost by it");
+    assert_eq!(rig.nic.qps().count(), 2, "nothing was lost by it");
 }
 
 #[test]

@@ -1,9 +1,8 @@
 //! A client like Linux, which lost its end of a group of SMC-D: it announces that in a Decline,
 //! and a server that kept the group would never carry a connection of it again.
 
+use conformance::rig::Ism;
 use conformance::rig::linux::offering;
-use smc_proto::command::IsmCommand;
-use smc_proto::completion::IsmCompletion;
 use smc_proto::config::{Config, Offers};
 use smc_proto::endpoint::{ConnOptions, Endpoint};
 use smc_proto::id::{ConnId, DeviceId};
@@ -13,9 +12,7 @@ use smc_proto::time::{Duration, Instant};
 use smc_proto::wire::clc::{
     ClcMessage, ClcVersion, Decline, MAX_LENGTH, OfferedPath, SmcdAcceptConfirm, Subnets, V2Offer,
 };
-use smc_proto::wire::types::{
-    Chid, DiagnosisCode, DmbToken, Eid, IsmGid, Mac, PeerId, PeerOs, Release,
-};
+use smc_proto::wire::types::{Chid, DiagnosisCode, Eid, IsmGid, Mac, PeerId, PeerOs, Release};
 
 const DEVICE: DeviceId = DeviceId(0);
 
@@ -33,6 +30,7 @@ fn eid() -> Eid {
 
 struct Server {
     endpoint: Endpoint<Owned>,
+    device: Ism,
     now: Instant,
 }
 
@@ -44,6 +42,7 @@ impl Server {
         config.v2.release = Release::V2_0;
         Self {
             endpoint: Endpoint::new(config, 1, Owned::new(Limits::for_connections(8))),
+            device: Ism::default(),
             now: Instant::from_nanos(1),
         }
     }
@@ -51,18 +50,10 @@ impl Server {
     /// Its device does what it is asked for.
     fn serve(&mut self) {
         while let Some(command) = self.endpoint.poll_ism(self.now, DEVICE) {
-            let token = DmbToken(7);
-            let answer = match command {
-                IsmCommand::RegisterDmb { buffer, .. } => {
-                    IsmCompletion::DmbRegistered { buffer, token }
-                }
-                IsmCommand::UnregisterDmb { buffer } => IsmCompletion::DmbUnregistered { buffer },
-                IsmCommand::AttachDmb { buffer, .. } => IsmCompletion::DmbAttached { buffer },
-                IsmCommand::DetachDmb { buffer, .. } => IsmCompletion::DmbDetached { buffer },
-                IsmCommand::Signal { .. } => continue,
-                other => panic!("{other:?}"),
-            };
-            self.endpoint.handle_ism(self.now, answer);
+            self.device.check(&command).unwrap();
+            if let Some(answer) = self.device.done(&command) {
+                self.endpoint.handle_ism(self.now, answer);
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! An ISM device that takes its time: answers to what was asked for a connection come
 //! when that is gone and another one has its buffers.
 
+use conformance::rig::Ism;
 use smc_proto::command::IsmCommand;
 use smc_proto::completion::IsmCompletion;
 use smc_proto::config::{Config, Offers};
@@ -35,7 +36,7 @@ fn eid() -> Eid {
 /// A client whose device does not map DMBs: its send buffers are used again.
 struct Client {
     endpoint: Endpoint<Owned>,
-    tokens: u64,
+    device: Ism,
 }
 
 impl Client {
@@ -45,7 +46,7 @@ impl Client {
         config.v2.ueids.push(eid()).expect("the first one");
         Self {
             endpoint: Endpoint::new(config, 1, Owned::new(Limits::for_connections(8))),
-            tokens: 0,
+            device: Ism::default(),
         }
     }
 
@@ -95,31 +96,19 @@ impl Client {
     fn serve(&mut self) -> Option<(BufferId, DmbToken, u32)> {
         let mut binding = None;
         while let Some(command) = self.endpoint.poll_ism(NOW, DEVICE) {
-            match command {
-                IsmCommand::RegisterDmb { buffer, .. } => {
-                    self.tokens += 1;
-                    let token = DmbToken(self.tokens);
-                    self.reports(IsmCompletion::DmbRegistered { buffer, token });
-                }
-                IsmCommand::UnregisterDmb { buffer } => {
-                    self.reports(IsmCompletion::DmbUnregistered { buffer });
-                }
-                IsmCommand::AllocBuffer { buffer, .. } => {
-                    self.reports(IsmCompletion::BufferAllocated { buffer });
-                }
-                IsmCommand::DetachDmb { buffer, .. } => {
-                    self.reports(IsmCompletion::DmbDetached { buffer });
-                }
-                IsmCommand::AttachDmb {
-                    buffer,
-                    token,
-                    length,
-                    ..
-                } => {
-                    assert_eq!(binding, None, "one at a time");
-                    binding = Some((buffer, token, length));
-                }
-                other => panic!("{other:?}"),
+            self.device.check(&command).unwrap();
+            let done = self.device.done(&command);
+            if let IsmCommand::AttachDmb {
+                buffer,
+                token,
+                length,
+                ..
+            } = command
+            {
+                assert_eq!(binding, None, "one at a time");
+                binding = Some((buffer, token, length));
+            } else {
+                self.reports(done.expect("nothing is sent"));
             }
         }
         binding

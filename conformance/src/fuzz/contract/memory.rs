@@ -2,30 +2,23 @@
 
 use std::ops::Range;
 
+use crate::rig;
+
 /// Zeros, for reads of places that were not written.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
 /// Bytes that are zero until they are written, and take no room before: most worlds
 /// that are made, cloned and dropped again have buffers that are never read.
 #[derive(Clone, Default, Debug)]
-pub(in super::super) struct Memory {
+pub(in crate::fuzz) struct Memory {
     length: usize,
     /// All of them, once one was written.
     written: Vec<u8>,
 }
 
 impl Memory {
-    /// Zeros, at most 64 Ki of them.
-    pub(super) fn new(length: usize) -> Self {
-        assert!(length <= ZEROS.len(), "{length}");
-        Self {
-            length,
-            written: Vec::new(),
-        }
-    }
-
     /// How many bytes there are.
-    pub(in super::super) const fn len(&self) -> usize {
+    pub(in crate::fuzz) const fn len(&self) -> usize {
         self.length
     }
 
@@ -33,7 +26,7 @@ impl Memory {
     ///
     /// # Panics
     /// If they are not all in here.
-    pub(in super::super) fn read(&self, at: usize, length: usize) -> &[u8] {
+    pub(in crate::fuzz) fn read(&self, at: usize, length: usize) -> &[u8] {
         &self.octets()[at..][..length]
     }
 
@@ -41,20 +34,9 @@ impl Memory {
     ///
     /// # Panics
     /// If there is no room for them.
-    pub(in super::super) fn write(&mut self, at: usize, bytes: &[u8]) {
+    pub(in crate::fuzz) fn write(&mut self, at: usize, bytes: &[u8]) {
         self.written.resize(self.length, 0);
         self.written[at..][..bytes.len()].copy_from_slice(bytes);
-    }
-
-    /// Puts zeros into a range.
-    ///
-    /// # Panics
-    /// If it is not all in here.
-    pub(super) fn clear(&mut self, range: Range<usize>) {
-        assert!(range.end <= self.length, "{range:?} of {}", self.length);
-        if !self.written.is_empty() {
-            self.written[range].fill(0);
-        }
     }
 
     fn octets(&self) -> &[u8] {
@@ -65,13 +47,40 @@ impl Memory {
     }
 }
 
+impl rig::Memory for Memory {
+    /// Zeros, at most 64 Ki of them.
+    fn zeros(length: usize) -> Self {
+        assert!(length <= ZEROS.len(), "{length}");
+        Self {
+            length,
+            written: Vec::new(),
+        }
+    }
+
+    fn clear(&mut self, range: Range<usize>) {
+        assert!(range.end <= self.length, "{range:?} of {}", self.length);
+        if !self.written.is_empty() {
+            self.written[range].fill(0);
+        }
+    }
+
+    fn clear_all(&mut self) {
+        self.written.clear();
+    }
+
+    fn put(&mut self, at: usize, bytes: &[u8]) {
+        self.write(at, bytes);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rig::Memory as _;
 
     #[test]
     fn what_was_not_written_is_zero_and_the_rest_is_what_was_written() {
-        let mut memory = Memory::new(8);
+        let mut memory = Memory::zeros(8);
         memory.clear(0..8);
         assert_eq!(memory.read(2, 4), [0; 4]);
         memory.write(3, &[1, 2, 3]);
@@ -84,12 +93,12 @@ mod tests {
     #[test]
     #[should_panic(expected = "out of range")]
     fn nothing_is_read_behind_the_end_before_anything_was_written() {
-        let _ = Memory::new(8).read(4, 5);
+        let _ = Memory::zeros(8).read(4, 5);
     }
 
     #[test]
     #[should_panic(expected = "8..9 of 8")]
     fn nothing_is_cleared_behind_the_end_before_anything_was_written() {
-        Memory::new(8).clear(8..9);
+        Memory::zeros(8).clear(8..9);
     }
 }

@@ -11,7 +11,6 @@ use smc_proto::wire::types::{DiagnosisCode, Qpn, RToken};
 
 use super::super::Reader;
 use super::super::attack::bytes;
-use super::super::contract::{Link, Qp};
 use super::super::reader::mutate;
 use super::super::side::{DEVICE, LIMITS};
 use super::Solo;
@@ -48,7 +47,7 @@ impl Solo {
     fn any_link(&self, r: &mut Reader<'_>) -> Option<LinkId> {
         let links = &self.side.contract.links;
         let from_last = r.below(links.len());
-        links.iter().rev().nth(from_last).map(|link| link.id)
+        links.iter().rev().nth(from_last).copied()
     }
 
     fn any_conn(&self, r: &mut Reader<'_>) -> Option<ConnId> {
@@ -223,14 +222,14 @@ impl Solo {
     /// A completion of something that is gone; of anything, once the device is
     /// not trusted.
     fn stale(&mut self, r: &mut Reader<'_>) {
-        let gone = |link: &&Link| link.qp == Qp::Gone;
-        let links = self.side.contract.links.iter();
-        let (trusted, nth) = (self.side.contract.trusted, r.below(4));
-        let link = links.filter(|l| !trusted || gone(l)).nth(nth).map(|l| l.id);
-        let buffers = self.side.contract.buffers.iter();
-        let nth = r.below(8);
-        let buffer = buffers.filter(|b| !trusted || b.is_gone()).nth(nth);
-        let buffer = buffer.map(|b| b.id);
+        let contract = &self.side.contract;
+        let (nic, trusted) = (&contract.nic, contract.trusted);
+        let gone = contract.links.iter().copied();
+        let mut gone = gone.filter(|link| !trusted || nic.qp(*link).is_none());
+        let link = gone.nth(r.below(4));
+        let gone = contract.buffers.iter().copied();
+        let mut gone = gone.filter(|buffer| !trusted || nic.buffer(*buffer).is_none());
+        let buffer = gone.nth(r.below(8));
         let rtoken = RToken::default();
         let wr_id = WrId(u32::from(r.u8()));
         let offset = r.u32();

@@ -83,11 +83,12 @@ impl Host {
 
     /// Whether our queue pairs begin with the packet numbers that we announced.
     pub(in crate::replay) fn check_psns(&self) -> Result<(), String> {
-        for (link, pair) in self.pairs.iter() {
-            if pair.bound.is_some() && (pair.psn.is_none() || pair.psn != pair.announced_psn) {
+        for pair in self.pairs() {
+            let (link, announced) = (pair.link, pair.work.announced_psn);
+            if pair.bound.is_some() && (pair.psn.is_none() || pair.psn != announced) {
                 return Err(format!(
-                    "packet numbers of {link:?}: {:?}, {:?}",
-                    pair.psn, pair.announced_psn
+                    "packet numbers of {link:?}: {:?}, {announced:?}",
+                    pair.psn
                 ));
             }
         }
@@ -132,7 +133,7 @@ impl Host {
 
     /// A queue pair is at the port that the message names.
     fn check_qpn(&mut self, qpn: Qpn, (gid, mac): (Gid, Mac)) -> Result<(), String> {
-        let device = self.pairs.named(qpn)?.device;
+        let device = self.named(qpn)?.device;
         let at = |p: &&LocalPath| (p.gid, p.mac) == (gid, mac);
         if self.paths.iter().find(at).map(|p| p.device) == Some(device) {
             Ok(())
@@ -142,7 +143,7 @@ impl Host {
     }
 
     fn check_announced_psn(&mut self, qpn: Qpn, psn: Psn) -> Result<(), String> {
-        if *self.pairs.named(qpn)?.announced_psn.get_or_insert(psn) == psn {
+        if *self.named(qpn)?.work.announced_psn.get_or_insert(psn) == psn {
             Ok(())
         } else {
             Err(format!("another packet number: {psn}"))
@@ -150,10 +151,9 @@ impl Host {
     }
 
     fn link_of(&self, qpn: Qpn) -> Result<LinkId, String> {
-        self.pairs
-            .iter()
-            .find(|(_, pair)| pair.qpn == qpn)
-            .map(|(link, _)| link)
+        self.pairs()
+            .find(|pair| pair.qpn == qpn)
+            .map(|pair| pair.link)
             .ok_or_else(|| format!("{qpn} is no queue pair of ours"))
     }
 }

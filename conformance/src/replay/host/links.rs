@@ -1,69 +1,56 @@
 //! The queue pairs of our end.
 
-use std::collections::BTreeMap;
-
 use smc_proto::command::QpAddress;
-use smc_proto::id::{DeviceId, LinkId};
+use smc_proto::id::LinkId;
 use smc_proto::wire::types::{Gid, LinkNumber, Mac, Mtu, Psn, Qpn};
 
-/// A queue pair, from its making until it is destroyed or taken down.
-#[derive(Clone, Debug)]
-pub(in crate::replay) struct QueuePair {
-    pub(super) device: DeviceId,
-    pub(super) qpn: Qpn,
-    /// What it is bound to, and the link of the capture whose end that is.
-    pub(in crate::replay) bound: Option<(QpAddress, Mtu)>,
-    pub(super) number: Option<LinkNumber>,
-    /// First packet number that a message announced, and of the queue pair.
-    pub(super) announced_psn: Option<Psn>,
-    pub(super) psn: Option<Psn>,
-    /// Whether it takes and delivers messages still.
-    pub(super) up: bool,
-}
+use super::Host;
+use crate::rig::nic;
 
+/// What a queue pair is in the capture.
 #[derive(Clone, Debug, Default)]
-pub(super) struct QueuePairs {
-    all: BTreeMap<LinkId, QueuePair>,
+pub(in crate::replay) struct Captured {
+    /// The link of the capture whose end it is bound to.
+    pub(super) number: Option<LinkNumber>,
+    /// First packet number that a message announced.
+    pub(super) announced_psn: Option<Psn>,
+    /// It takes and delivers no messages any more.
+    pub(super) down: bool,
 }
 
-impl QueuePairs {
-    pub(super) fn create(&mut self, link: LinkId, device: DeviceId, qpn: Qpn) {
-        let pair = QueuePair {
-            device,
-            qpn,
-            bound: None,
-            number: None,
-            announced_psn: None,
-            psn: None,
-            up: true,
-        };
-        self.all.insert(link, pair);
+/// A queue pair, from its making until it is destroyed or taken down.
+pub(in crate::replay) type QueuePair = nic::QueuePair<Captured>;
+
+impl Host {
+    pub(super) fn pair(&mut self, link: LinkId) -> Result<&mut QueuePair, String> {
+        let missing = || format!("{link:?} has no queue pair");
+        self.nic.qp_mut(link).ok_or_else(missing)
     }
 
-    pub(super) fn get(&mut self, link: LinkId) -> Result<&mut QueuePair, String> {
-        self.all
-            .get_mut(&link)
-            .ok_or_else(|| format!("{link:?} has no queue pair"))
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = (LinkId, &QueuePair)> {
-        self.all.iter().map(|(link, pair)| (*link, pair))
+    /// All queue pairs that there ever were.
+    pub(in crate::replay) fn pairs(&self) -> impl Iterator<Item = &QueuePair> {
+        self.nic.qps().chain(&self.gone)
     }
 
     /// The queue pair that stands for our end of a link of the capture, until it is
     /// taken down.
-    pub(super) fn carrier(&self, number: LinkNumber) -> Option<LinkId> {
-        self.iter()
-            .find(|(_, pair)| pair.up && pair.number == Some(number))
-            .map(|(link, _)| link)
+    pub(in crate::replay) fn carrier(&self, number: LinkNumber) -> Option<LinkId> {
+        let mut up = self.nic.qps().filter(|pair| !pair.work.down);
+        let found = up.find(|pair| pair.work.number == Some(number));
+        found.map(|pair| pair.link)
     }
 
     /// The queue pair that a message of ours names.
     pub(super) fn named(&mut self, qpn: Qpn) -> Result<&mut QueuePair, String> {
-        self.all
-            .values_mut()
-            .find(|pair| pair.up && pair.qpn == qpn)
+        let mut up = self.nic.qps_mut().filter(|pair| !pair.work.down);
+        up.find(|pair| pair.qpn == qpn)
             .ok_or_else(|| format!("{qpn} is no queue pair of ours"))
+    }
+
+    /// Whether no queue pair is bound any more.
+    pub(in crate::replay) fn is_cut_off(&self) -> bool {
+        let mut pairs = self.nic.qps();
+        !pairs.any(|pair| !pair.work.down && pair.bound.is_some())
     }
 }
 
@@ -76,6 +63,7 @@ impl QueuePair {
         mtu: Mtu,
     ) -> bool {
         let peer = QpAddress::new(qpn, psn, gid, mac);
-        self.bound == Some((peer, mtu))
+        self.bound
+            .is_some_and(|bound| (bound.peer, bound.mtu) == (peer, mtu))
     }
 }

@@ -3,7 +3,7 @@
 use smc_proto::command::Segment;
 use smc_proto::endpoint::BufferSpans;
 use smc_proto::id::{BufferId, ConnId, LinkId};
-use smc_proto::wire::types::{RKey, RToken};
+use smc_proto::wire::types::RToken;
 
 use super::Host;
 
@@ -16,17 +16,13 @@ pub(super) struct Registration {
 }
 
 impl Host {
-    pub(super) fn register(&mut self, buffer: BufferId, link: LinkId) -> RToken {
-        let number = u64::from(self.next_number());
-        let rkey = RKey(0xa500_0000 + number as u32);
-        let address = 0x00a5_0000_0000_0000 + (number << 32);
+    pub(super) fn register(&mut self, buffer: BufferId, link: LinkId, rtoken: RToken) {
         let registration = Registration {
             buffer,
             link,
-            address,
+            address: rtoken.address,
         };
-        self.registered.insert(rkey, registration);
-        RToken { rkey, address }
+        self.registered.insert(rtoken.rkey, registration);
     }
 
     pub(super) fn deregister(&mut self, buffer: BufferId, link: LinkId) {
@@ -49,8 +45,8 @@ impl Host {
         length: u32,
     ) -> Result<&mut [u8], String> {
         let (start, length) = (offset as usize, length as usize);
-        self.memory
-            .get_mut(&buffer)
+        self.nic
+            .memory_of(buffer)
             .and_then(|memory| memory.get_mut(start..start + length))
             .ok_or_else(|| format!("{length} octets at {start} are not all in {buffer:?}"))
     }

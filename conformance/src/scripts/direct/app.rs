@@ -7,7 +7,9 @@ use smc_proto::path::{PathEvent, Paths};
 use smc_proto::wire::types::DiagnosisCode;
 
 use super::Direct;
-use crate::script::{Adapter, Kind, rnic};
+use super::memory::{fill, octets};
+use crate::rig::Kind;
+use crate::script::rnic;
 use crate::scripts::parsed::{AppAct, Data, RnicAct};
 use crate::scripts::wire::{Failed, Host, Seen};
 
@@ -28,6 +30,7 @@ impl Direct {
     fn put(&mut self, conn: u8, data: &Data, urgent: bool) -> Result<(), Failed> {
         let (id, bytes) = (self.conn(conn)?, bytes(data));
         let now = self.now;
+        let (nic, ism) = (&mut self.adapter.nic, &mut self.ism.device);
         let Some(mut c) = self.endpoint.conn(id) else {
             return Err("the connection is over".to_owned());
         };
@@ -37,12 +40,12 @@ impl Direct {
         }
         let done = if urgent {
             if let Some(space) = c.send_space() {
-                self.memory.fill(space.buffer, &space.segments, &bytes);
+                fill(nic, ism, space.buffer, &space.segments, &bytes);
             }
             c.commit_urgent(now, bytes.len() as u32)
         } else {
             c.write(now, |space| {
-                self.memory.fill(space.buffer, &space.segments, &bytes)
+                fill(nic, ism, space.buffer, &space.segments, &bytes)
             })
             .map(drop)
         };
@@ -135,17 +138,16 @@ impl Direct {
             RnicAct::Release => {
                 self.adapter.hold = None;
                 for command in std::mem::take(&mut self.adapter.held) {
-                    self.carry_out(&command);
+                    let completion = self.adapter.done(&command);
+                    self.report(completion);
                     self.pump();
                 }
             }
             RnicAct::RefuseHeld => {
                 self.adapter.hold = None;
                 for command in std::mem::take(&mut self.adapter.held) {
-                    self.adapter.on_refused(&command);
-                    if let Some(completion) = Adapter::refusal(&command) {
-                        self.endpoint.handle_rdma(self.now, completion);
-                    }
+                    let completion = self.adapter.nic.refused(&command);
+                    self.report(completion);
                 }
             }
             RnicAct::Breaks(number, cause) => {
@@ -224,10 +226,8 @@ impl Host for Direct {
             let readable = c.readable().map_or(0, |spans| spans.len());
             return Err(format!("{readable} octets can be read"));
         };
-        let mut bytes = match self.ism.octets(spans.buffer, &spans.segments) {
-            Some(bytes) => bytes,
-            None => self.memory.read(spans.buffer, &spans.segments),
-        };
+        let (nic, ism) = (&mut self.adapter.nic, &mut self.ism.device);
+        let mut bytes = octets(nic, ism, spans.buffer, &spans.segments);
         bytes.truncate(count as usize);
         let consumed = c.consume(now, count);
         consumed.map_err(|misuse| format!("the engine refuses: {misuse:?}"))?;
@@ -246,10 +246,8 @@ impl Host for Direct {
         let mut c = self.endpoint.conn(id)?;
         let (before, spans) = c.urgent()?;
         c.take_urgent(now).ok()?;
-        let bytes = match self.ism.octets(spans.buffer, &spans.segments) {
-            Some(bytes) => bytes,
-            None => self.memory.read(spans.buffer, &spans.segments),
-        };
+        let (nic, ism) = (&mut self.adapter.nic, &mut self.ism.device);
+        let bytes = octets(nic, ism, spans.buffer, &spans.segments);
         self.pump();
         Some((before, bytes.first().copied()?))
     }

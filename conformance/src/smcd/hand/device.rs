@@ -1,48 +1,46 @@
 //! What the engine's device does with its commands.
 
 use smc_proto::command::IsmCommand;
-use smc_proto::completion::IsmCompletion;
 use smc_proto::event::Event;
 use smc_proto::path::Paths;
-use smc_proto::wire::clc::{ClcMessage, MAX_LENGTH};
-use smc_proto::wire::types::DmbToken;
+use smc_proto::wire::clc::ClcMessage;
 
-use super::{DEVICE, HEAD, Hand, RING};
+use super::{HEAD, Hand, RING};
+use crate::rig::{Output, Outputs};
+
+/// Whether a command is executed before the engine is called again.
+const fn is_data(command: &IsmCommand) -> bool {
+    matches!(
+        command,
+        IsmCommand::Move { .. } | IsmCommand::Signal { .. } | IsmCommand::SignalEvent { .. }
+    )
+}
 
 impl Hand {
     /// Does all that the engine asks for.
     pub fn pump(&mut self) {
-        let mut bytes = [0; MAX_LENGTH];
-        loop {
-            let polled = self.endpoint.poll_clc(self.now, &mut bytes);
-            if let Some((conn, len)) = polled.expect("room for any message") {
-                let sent = bytes.get(..len).unwrap_or_default();
-                let (message, _) = ClcMessage::parse(sent).expect("what is emitted can be read");
-                self.sent_clc.push_back((conn, message));
-            } else if let Some(tcp) = self.endpoint.poll_tcp() {
-                self.tcp.push(tcp);
-            } else if let Some(command) = self.endpoint.poll_ism(self.now, DEVICE) {
-                // Moves and signals are done before the engine is called again.
-                let late = !matches!(
-                    command,
-                    IsmCommand::Move { .. }
-                        | IsmCommand::Signal { .. }
-                        | IsmCommand::SignalEvent { .. }
-                );
-                match self.hold && late {
-                    true => self.commands.push_back(command),
-                    false => self.execute(command),
+        let mut outputs = Outputs::new(1);
+        while let Some(output) = outputs.next(&mut self.endpoint, self.now) {
+            match output {
+                Output::Clc(conn, sent) => {
+                    let parsed = ClcMessage::parse(sent).expect("what is emitted can be read");
+                    self.sent_clc.push_back((conn, parsed.0));
                 }
-            } else if let Some(event) = self.endpoint.poll_event() {
-                if let Event::Proposed { conn } = event {
-                    let ism = [self.path()];
-                    let paths = Paths::new(&[], &ism);
-                    // It may be gone already.
-                    let _ = self.endpoint.accept(self.now, conn, paths);
+                Output::Tcp(conn, command) => self.tcp.push((conn, command)),
+                Output::Rdma(command) => panic!("no RNIC does {command:?}"),
+                Output::Ism(_, command) if self.hold && !is_data(&command) => {
+                    self.commands.push_back(command);
                 }
-                self.events.push(event);
-            } else {
-                return;
+                Output::Ism(_, command) => self.execute(command),
+                Output::Event(event) => {
+                    if let Event::Proposed { conn } = event {
+                        let ism = [self.path()];
+                        let paths = Paths::new(&[], &ism);
+                        // It may be gone already.
+                        let _ = self.endpoint.accept(self.now, conn, paths);
+                    }
+                    self.events.push(event);
+                }
             }
         }
     }
@@ -50,65 +48,25 @@ impl Hand {
     /// The device executes a command.
     #[track_caller]
     pub fn execute(&mut self, command: IsmCommand) {
-        let known = "the device knows the buffer";
-        let answer = match command {
-            IsmCommand::RegisterDmb { buffer, .. } => {
-                self.tokens += 1;
-                let token = DmbToken(0xd000 + self.tokens);
-                assert_eq!(self.dmbs.insert(buffer, token), None, "registered twice");
-                IsmCompletion::DmbRegistered { buffer, token }
+        if let Err(breach) = self.device.check(&command) {
+            panic!("{breach}: {command:?}");
+        }
+        self.executed.push(command);
+        match command {
+            IsmCommand::AttachDmb { map, .. } => assert_eq!(map, self.mode.maps),
+            IsmCommand::Move { source, offset, .. } => {
+                let moved: u64 = source.iter().map(|at| u64::from(at.length)).sum();
+                let end = u64::from(offset) + moved;
+                let inside = offset >= HEAD && end <= u64::from(HEAD + RING);
+                assert!(inside, "{command:?}");
             }
-            IsmCommand::UnregisterDmb { buffer } => {
-                self.dmbs.remove(&buffer).expect(known);
-                IsmCompletion::DmbUnregistered { buffer }
-            }
-            IsmCommand::ClearDmb { buffer } => {
-                assert!(self.dmbs.contains_key(&buffer), "{known}");
-                IsmCompletion::DmbCleared { buffer }
-            }
-            IsmCommand::AllocBuffer { buffer, .. } => {
-                assert_eq!(self.sources.insert(buffer, None), None, "allocated twice");
-                IsmCompletion::BufferAllocated { buffer }
-            }
-            IsmCommand::FreeBuffer { buffer } => {
-                let bound = self.sources.remove(&buffer).expect(known);
-                assert_eq!(bound, None, "freed while bound");
-                IsmCompletion::BufferFreed { buffer }
-            }
-            IsmCommand::AttachDmb {
-                buffer, token, map, ..
-            } => {
-                let bound = self.sources.insert(buffer, Some(token));
-                assert_eq!(bound, (!map).then_some(None), "bound as it may be");
-                IsmCompletion::DmbAttached { buffer }
-            }
-            IsmCommand::DetachDmb { buffer, .. } => {
-                let bound = self.sources.remove(&buffer).expect(known);
-                assert!(bound.is_some(), "{known}");
-                if !self.mode.maps {
-                    self.sources.insert(buffer, None);
-                }
-                IsmCompletion::DmbDetached { buffer }
-            }
-            IsmCommand::Move { buffer, .. } | IsmCommand::Signal { buffer, .. } => {
-                let bound = self.sources.get(&buffer).expect(known);
-                assert!(bound.is_some(), "{command:?} to nothing");
-                if let IsmCommand::Move { source, offset, .. } = command {
-                    let moved: u64 = source.iter().map(|at| u64::from(at.length)).sum();
-                    let end = u64::from(offset) + moved;
-                    assert!(
-                        offset >= HEAD && end <= u64::from(HEAD + RING),
-                        "{command:?}"
-                    );
-                }
-                self.moved.push(command);
-                return;
-            }
-            IsmCommand::SignalEvent { .. } => {
-                self.moved.push(command);
-                return;
-            }
-        };
-        self.endpoint.handle_ism(self.now, answer);
+            _ => {}
+        }
+        if is_data(&command) {
+            self.moved.push(command);
+        }
+        if let Some(answer) = self.device.done(&command) {
+            self.endpoint.handle_ism(self.now, answer);
+        }
     }
 }

@@ -2,14 +2,10 @@
 
 use smc_proto::endpoint::{ClcError, ClcProgress};
 use smc_proto::id::ConnId;
-use smc_proto::version::SmcVersion;
-use smc_proto::wire::clc::{
-    ClcMessage, ClcVersion, IsmArea, MAX_LENGTH, OfferedPath, Proposal, SmcdAcceptConfirm,
-    SmcdAcceptConfirmV2, Subnets, V2Offer,
-};
-use smc_proto::wire::types::{BufferSize, DmbToken, Gid, Mac, PeerId, Release};
+use smc_proto::wire::clc::{ClcMessage, MAX_LENGTH, SmcdAcceptConfirm};
 
-use super::{Hand, Mode, eid};
+use super::{Hand, Mode};
+use crate::rig::peer::smcd;
 
 impl Hand {
     // ---- what the peer does -----------------------------------------------------------
@@ -17,60 +13,13 @@ impl Hand {
     /// Its Proposal.
     #[must_use]
     pub fn proposal(&self) -> ClcMessage {
-        let device = self.mode.device(2);
-        let proposal = Proposal {
-            version: ClcVersion::V1,
-            v1: OfferedPath::SmcD,
-            peer_id: PeerId::default(),
-            gid: Gid::default(),
-            mac: Mac::default(),
-            ism: Some(IsmArea {
-                gid: device.gid,
-                chid: device.chid,
-            }),
-            subnets: Subnets::default(),
-            v2_offer: None,
-        };
-        ClcMessage::Proposal(match self.mode.version {
-            SmcVersion::V1 => proposal,
-            SmcVersion::V2 => {
-                let mut offer = V2Offer {
-                    path: OfferedPath::SmcD,
-                    release: Release::V2_0,
-                    ..V2Offer::default()
-                };
-                offer.eids.push(eid()).expect("the first one");
-                offer.smcd.devices.push(device).expect("the first one");
-                Proposal {
-                    version: ClcVersion::V2,
-                    v1: OfferedPath::Neither,
-                    ism: None,
-                    v2_offer: Some(offer),
-                    ..proposal
-                }
-            }
-        })
+        smcd::proposal(self.mode)
     }
 
     /// Its half of a connection, with its DMB of this token.
     #[must_use]
     pub fn half(&self, first_contact: bool, token: u64) -> SmcdAcceptConfirm {
-        let device = self.mode.device(2);
-        let v2 = SmcdAcceptConfirmV2 {
-            chid: device.chid,
-            eid: eid(),
-            gid_ext: device.gid_ext,
-            ..SmcdAcceptConfirmV2::default()
-        };
-        SmcdAcceptConfirm {
-            first_contact,
-            gid: device.gid,
-            token: DmbToken(token),
-            dmbe_index: 0,
-            buffer_size: BufferSize::K16,
-            link_id: [0; 4],
-            v2: (self.mode.version == SmcVersion::V2).then_some(v2),
-        }
+        smcd::half(self.mode, first_contact, token)
     }
 
     /// Bytes over TCP: what the engine makes of them.

@@ -1,4 +1,6 @@
-//! What the peer of a script sends by default. Change a field, or a message.
+//! What a peer of version 1 sends by default. Change a field, or a message.
+
+mod links;
 
 use smc_proto::version::SmcVersion;
 use smc_proto::wire::cdc::{Cdc, ConnectionFlags, ProducerFlags};
@@ -14,6 +16,8 @@ use smc_proto::wire::types::{
     AddLinkRejectReason, AlertToken, BufferSize, Cursor, DeleteLinkReason, DiagnosisCode, Gid,
     LinkNumber, LinkUserId, Mac, Mtu, PeerId, Psn, Qpn, RKey, RToken, RmbeIndex,
 };
+
+use crate::rig::ipv4_gid;
 
 /// The peer's identity and its end of the link.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +37,7 @@ impl Default for Peer {
         let mac = Mac([2, 0, 0, 0, 1, 1]);
         Self {
             id: PeerId::new(9, mac),
-            gid: Gid([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 1, 1]),
+            gid: ipv4_gid([10, 0, 1, 1]),
             mac,
             qpn: Qpn::new(0x4711),
         }
@@ -197,7 +201,7 @@ impl Peer {
             reply,
             rejection,
             mac: Mac([2, 0, 0, 0, 1, 2]),
-            gid: Gid([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 1, 2]),
+            gid: ipv4_gid([10, 0, 1, 2]),
             qpn: Qpn::new(0x4712),
             link: LinkNumber(2),
             mtu: Mtu::M1024,

@@ -12,13 +12,13 @@ use smc_proto::wire::types::{
 };
 
 use super::Peer;
+use crate::rig::ipv4_gid;
 
 impl Peer {
     /// GID and MAC of a port of the peer; port 1 is that of the first link.
     #[must_use]
     pub fn port(number: u8) -> (Gid, Mac) {
-        let gid = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 1, number];
-        (Gid(gid), Mac([2, 0, 0, 0, 1, number]))
+        (ipv4_gid([10, 0, 1, number]), Mac([2, 0, 0, 0, 1, number]))
     }
 
     /// The peer's queue pair of a link.
