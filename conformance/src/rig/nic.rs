@@ -52,9 +52,9 @@ pub struct QueuePair<W> {
     pub link: LinkId,
     /// Its RNIC.
     pub device: DeviceId,
-    /// Its number.
+    /// Its number, once it is made.
     pub qpn: Qpn,
-    /// How many queue pairs its host had made when it was made, itself included.
+    /// How many queue pairs its host had made when it was made, itself included; 0 before.
     pub serial: u32,
     /// Its state.
     pub state: QpState,
@@ -146,7 +146,8 @@ impl<M: Memory, W: Clone + Default> Nic<M, W> {
     /// The queue pair of this number.
     #[must_use]
     pub fn numbered(&self, qpn: Qpn) -> Option<&QueuePair<W>> {
-        self.qps().find(|qp| qp.qpn == qpn)
+        let made = |qp: &&QueuePair<W>| qp.state != QpState::Requested;
+        self.qps().filter(made).find(|qp| qp.qpn == qpn)
     }
 
     /// All queue pairs, by the index of their links.
@@ -214,7 +215,11 @@ impl<M: Memory, W: Clone + Default> Nic<M, W> {
         Some(match *command {
             RdmaCommand::CreateQp { link, .. } => {
                 self.add_qp(command);
-                let qpn = self.finished(link, QpState::Init)?.qpn;
+                self.made[0] += 1;
+                let serial = self.made[0];
+                let qpn = Qpn::new((self.numbers.qpn)(self.numbers.first, serial, link));
+                let qp = self.finished(link, QpState::Init)?;
+                (qp.serial, qp.qpn) = (serial, qpn);
                 RdmaCompletion::QpCreated { link, qpn }
             }
             RdmaCommand::ConnectQp {
@@ -311,10 +316,6 @@ impl<M: Memory, W: Clone + Default> Nic<M, W> {
     pub fn refused(&mut self, command: &RdmaCommand) -> Option<RdmaCompletion<'static>> {
         Some(match *command {
             RdmaCommand::CreateQp { link, .. } => {
-                // The next one gets its number.
-                if self.qp(link).is_some_and(|qp| qp.serial == self.made[0]) {
-                    self.made[0] -= 1;
-                }
                 self.remove_qp(link);
                 RdmaCompletion::LinkRefused { link }
             }
@@ -379,12 +380,11 @@ impl<M: Memory, W: Clone + Default> Nic<M, W> {
         if self.qp(link).is_some() {
             return;
         }
-        self.made[0] += 1;
         let qp = QueuePair {
             link,
             device,
-            qpn: Qpn::new((self.numbers.qpn)(self.numbers.first, self.made[0], link)),
-            serial: self.made[0],
+            qpn: Qpn::default(),
+            serial: 0,
             state: QpState::Requested,
             bound: None,
             psn: None,
