@@ -4,6 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 
+mod captured;
 mod direction;
 mod exits;
 mod laboratory;
@@ -19,6 +20,7 @@ mod views;
 pub use self::direction::{Direction, End};
 use self::laboratory::Laboratory;
 pub(crate) use self::pair::UEID;
+use self::side::Compare;
 use super::image::Image;
 use super::machine::Blueprint;
 use super::programs::Files;
@@ -99,16 +101,12 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<bool, Trouble> {
         print(out, report::line(&row).trim_end())?;
         rows.push(row);
     }
-    for name in [PERF, EXITS, REDIS] {
+    for (name, compare) in PROGRAMS {
         if peer.is_err() || !options.wants_programs(name) {
             continue;
         }
         for direction in Direction::ALL.into_iter().filter(wanted) {
-            let row = match name {
-                PERF => laboratory.perf(name, direction)?,
-                EXITS => laboratory.exits(name, direction)?,
-                _ => laboratory.redis(name, direction)?,
-            };
+            let row = laboratory.programs(name, direction, compare)?;
             print(out, report::line(&row).trim_end())?;
             rows.push(row);
         }
@@ -146,12 +144,15 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<bool, Trouble> {
 const CONTRACT: &str = "contract";
 /// What `smcx` shows of a kernel's sockets is compared with the kernel's records.
 const VIEWS: &str = "views";
-/// `smcx perf` over SMC-R, in each direction.
-const PERF: &str = "perf";
-/// Programs that end as soon as they have sent, in each direction.
-const EXITS: &str = "exits";
-/// Unmodified programs of Debian's over SMC-R, in each direction.
+/// Unmodified programs of Debian's over SMC-R.
 const REDIS: &str = "redis";
+/// Programs over SMC-R, in each direction: `smcx perf`, one that ends as soon as it has sent, and
+/// redis.
+const PROGRAMS: [(&str, Compare); 3] = [
+    ("perf", perf::compare),
+    ("exits", exits::compare),
+    (REDIS, redis::compare),
+];
 /// The scripts of the conformance suite, and whether sockets of ours are under test.
 const SCRIPTED: [(&str, bool); 2] = [("scripts-kernel", false), ("scripts-ours", true)];
 
@@ -179,12 +180,14 @@ impl Options {
         asked_for && self.names(name) && !self.v1
     }
 
+    fn wants_any_programs(&self) -> bool {
+        PROGRAMS.iter().any(|(name, _)| self.wants_programs(name))
+    }
+
     /// Whether anything is wanted that our sockets, or the contract, are needed for.
     fn wants_peer(&self) -> bool {
         let program = |name| self.names(name) && !self.v1;
-        let mut programs = [PERF, EXITS, REDIS].iter();
-        let programs = programs.any(|name| self.wants_programs(name));
-        let programs = program(CONTRACT) || program(VIEWS) || programs;
+        let programs = program(CONTRACT) || program(VIEWS) || self.wants_any_programs();
         programs || scenarios::all().any(|scenario| self.wants(scenario))
     }
 
@@ -225,8 +228,7 @@ fn blueprint(options: &Options) -> Result<(Blueprint, Added, Added), Trouble> {
             }
             false => (&[][..], None),
         };
-        let preloads = |name| options.wants_programs(name);
-        if !names.is_empty() || preloads(PERF) || preloads(EXITS) {
+        if options.wants_any_programs() {
             let files = programs::preloaded(directory, names, unpacked.as_deref())?;
             added(Ok(files))?.map_err(Trouble::Failed)?;
         }

@@ -9,12 +9,8 @@
 //! The receiver begins to read late, so that much is not sent yet when the sender ends: a kernel goes on
 //! after a process, and `smcx run` has to wait in the process. Each way to end is tried at each end.
 
-use std::path::Path;
-
-use super::super::Trouble;
-use super::direction::Direction;
-use super::pair::{Pair, SERVER};
-use super::side::{self, Side};
+use super::pair::SERVER;
+use super::side::{self, Compared, Side, Stage};
 use crate::orders::EXITS;
 
 /// How the sender ends.
@@ -23,28 +19,17 @@ const WAYS: [&str; 3] = ["return", "_exit", "close"];
 const LENGTH: u64 = 1_000_000;
 
 /// Runs the program, and compares.
-pub(super) fn compare(
-    pair: &mut Pair,
-    direction: Direction,
-    place: &Path,
-    shown: &mut String,
-) -> Result<Result<String, String>, Trouble> {
-    let capture = place.join("client.pcap");
-    pair.start_captures(&capture, &place.join("server.pcap"))?;
+pub(super) fn compare(stage: Stage<'_>) -> Compared<String> {
     let runs = WAYS.map(|way| [(way, true), (way, false)]).concat();
-    let ports: Vec<_> = runs.iter().map(|_| pair.next_port().to_string()).collect();
-    let over = side::over;
-    let mut server = Side::new(&mut pair.server, direction.server, over(direction.server));
-    let mut client = Side::new(&mut pair.client, direction.client, over(direction.client));
-    let moved = run_all(&mut server, &mut client, &runs, &ports);
-    for (name, side) in [("server", &server), ("client", &client)] {
-        shown.push_str(&format!("== {name}\n{}\n", side.lines.join("\n")));
-    }
-    pair.stop_captures()?;
-    if let Err(difference) = moved? {
-        return Ok(Err(difference));
-    }
-    let captured = side::captured(&capture)?;
+    let ports = runs.iter().map(|_| stage.pair.next_port().to_string());
+    let ports: Vec<_> = ports.collect();
+    let moved = stage.run_captured(side::over, |server, client| {
+        run_all(server, client, &runs, &ports)
+    });
+    let ((), captured) = match moved? {
+        Ok(moved) => moved,
+        Err(difference) => return Ok(Err(difference)),
+    };
     let least = [LENGTH * WAYS.len() as u64; 2];
     Ok(captured.judge(runs.len() as u64, least).map(|()| {
         format!(
@@ -64,7 +49,7 @@ fn run_all<'a>(
     client: &mut Side<'a>,
     runs: &[(&str, bool)],
     ports: &[String],
-) -> Result<Result<(), String>, Trouble> {
+) -> Compared<()> {
     let before = [server.counts()?, client.counts()?];
     let address = SERVER.to_string();
     for (&(way, client_sends), port) in runs.iter().zip(ports) {

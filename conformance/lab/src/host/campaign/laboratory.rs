@@ -10,7 +10,8 @@ use super::super::report::Row;
 use super::super::{Trouble, captures, failed, judge, windows};
 use super::direction::{Direction, End};
 use super::pair::{self, Pair};
-use super::{exits, part, perf, redis, scripted, settings, views};
+use super::side::{Compare, Stage};
+use super::{part, scripted, settings, views};
 use crate::orders::{Answer, Held, Order, PEER};
 use crate::scenarios::Scenario;
 
@@ -72,56 +73,28 @@ impl Laboratory {
         })
     }
 
-    /// Debian's redis-server in one guest and redis-benchmark in the other one.
-    pub(super) fn redis(
-        &mut self,
-        name: &'static str,
-        direction: Direction,
-    ) -> Result<Row, Trouble> {
-        let share = self.blueprint.share.clone();
-        self.in_direction(name, direction, |pair, place, shown| {
-            redis::compare(pair, direction, &share, place, shown)
-        })
-    }
-
-    /// The server of `smcx perf` in one guest and its client in the other one.
-    pub(super) fn perf(
-        &mut self,
-        name: &'static str,
-        direction: Direction,
-    ) -> Result<Row, Trouble> {
-        self.in_direction(name, direction, |pair, place, shown| {
-            perf::compare(pair, direction, place, shown)
-        })
-    }
-
-    /// A program that ends as soon as it has sent, in either guest.
-    pub(super) fn exits(
-        &mut self,
-        name: &'static str,
-        direction: Direction,
-    ) -> Result<Row, Trouble> {
-        self.in_direction(name, direction, |pair, place, shown| {
-            exits::compare(pair, direction, place, shown)
-        })
-    }
-
     /// Programs in guests of their own; what they print is kept.
-    fn in_direction(
+    pub(super) fn programs(
         &mut self,
         name: &'static str,
         direction: Direction,
-        compare: impl FnOnce(&mut Pair, &Path, &mut String) -> Result<Result<String, String>, Trouble>,
+        compare: Compare,
     ) -> Result<Row, Trouble> {
         // What the kernels have counted so far is not asked for.
         self.pair = None;
         self.guests()?;
-        let v1 = self.v1;
+        let (v1, share) = (self.v1, self.blueprint.share.clone());
         self.by_programs(name, &direction.to_string(), |pair, place| {
             let place = place.with_extension(format!("{direction}.{}", version(v1)));
             fs::create_dir_all(&place).map_err(failed(place.display()))?;
             let mut shown = String::new();
-            let result = compare(pair, &place, &mut shown);
+            let result = compare(Stage {
+                pair,
+                direction,
+                share: &share,
+                place: &place,
+                shown: &mut shown,
+            });
             let path = place.join("output.txt");
             fs::write(&path, shown).map_err(failed(path.display()))?;
             Ok(result.unwrap_or_else(|trouble| Err(trouble.to_string())))

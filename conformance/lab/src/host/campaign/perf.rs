@@ -13,14 +13,11 @@
 //! from the capture, which has a CLC Confirm for each connection over SMC-R and no Decline. A client of
 //! ours makes the control connection of a test over TCP, one with the kernel's sockets over SMC-R.
 
-use std::path::Path;
-
 use serde_json::Value;
 
-use super::super::Trouble;
-use super::direction::{Direction, End};
-use super::pair::{Pair, SERVER};
-use super::side::{self, Side};
+use super::direction::End;
+use super::pair::SERVER;
+use super::side::{self, Compared, Side, Stage};
 use crate::orders::{Counts, POLICY, SMCX};
 use crate::scenarios::reason::PEER_WITHOUT_SMC;
 
@@ -81,28 +78,16 @@ fn least(figures: &[Figure]) -> [u64; 2] {
 }
 
 /// Runs the tests, and compares.
-pub(super) fn compare(
-    pair: &mut Pair,
-    direction: Direction,
-    place: &Path,
-    shown: &mut String,
-) -> Result<Result<String, String>, Trouble> {
-    let capture = place.join("client.pcap");
-    pair.start_captures(&capture, &place.join("server.pcap"))?;
-    let ports = TESTS.map(|_| pair.next_port().to_string());
+pub(super) fn compare(stage: Stage<'_>) -> Compared<String> {
+    let direction = stage.direction;
+    let ports = TESTS.map(|_| stage.pair.next_port().to_string());
     let over = |end| match end {
-        End::Ours => &[],
+        End::Ours => &[][..],
         End::Kernel => side::over(end),
     };
-    let mut server = Side::new(&mut pair.server, direction.server, over(direction.server));
-    let mut client = Side::new(&mut pair.client, direction.client, over(direction.client));
-    let measured = measure(&mut server, &mut client, &ports);
-    for (name, side) in [("server", &server), ("client", &client)] {
-        shown.push_str(&format!("== {name}\n{}\n", side.lines.join("\n")));
-    }
-    pair.stop_captures()?;
-    let figures = match measured? {
-        Ok(figures) => figures,
+    let measured = stage.run_captured(over, |server, client| measure(server, client, &ports));
+    let (figures, captured) = match measured? {
+        Ok(measured) => measured,
         Err(difference) => return Ok(Err(difference)),
     };
     let streams: u64 = TESTS.iter().map(|(kind, of)| kind.streams(*of)).sum();
@@ -112,7 +97,6 @@ pub(super) fn compare(
         End::Kernel => TESTS.len() as u64,
     };
     let texts: Vec<_> = figures.iter().map(|figure| &*figure.text).collect();
-    let captured = side::captured(&capture)?;
     let judged = captured.judge(streams + others, least(&figures));
     Ok(judged.map(|()| {
         format!(
@@ -129,7 +113,7 @@ fn measure<'a>(
     server: &mut Side<'a>,
     client: &mut Side<'a>,
     ports: &[String],
-) -> Result<Result<Vec<Figure>, String>, Trouble> {
+) -> Compared<Vec<Figure>> {
     let before = [server.counts()?, client.counts()?];
     let address = SERVER.to_string();
     let mut figures = Vec::new();

@@ -19,10 +19,10 @@ use std::io::Read;
 use std::path::Path;
 use std::time::Instant;
 
-use super::super::{Trouble, failed};
-use super::direction::{Direction, End};
-use super::pair::{Pair, SERVER};
-use super::side::{self, LIMIT, LOOK, Side};
+use super::super::failed;
+use super::direction::End;
+use super::pair::SERVER;
+use super::side::{self, Compared, LIMIT, PAUSE, Side, Stage};
 
 /// The package that has the programs, with what it depends on.
 pub(super) const PACKAGE: &str = "redis-server";
@@ -40,38 +40,24 @@ const ACTIVE: u8 = 1;
 const OVER_SMC_R: u8 = 0;
 
 /// Runs the programs, and compares.
-pub(super) fn compare(
-    pair: &mut Pair,
-    direction: Direction,
-    share: &Path,
-    place: &Path,
-    shown: &mut String,
-) -> Result<Result<String, String>, Trouble> {
-    let capture = place.join("client.pcap");
-    pair.start_captures(&capture, &place.join("server.pcap"))?;
-    let port = pair.next_port().to_string();
-    let over = side::over;
-    let mut server = Side::new(&mut pair.server, direction.server, over(direction.server));
-    let mut client = Side::new(&mut pair.client, direction.client, over(direction.client));
-    let served = serve(&mut server, &mut client, &port, share);
-    for (name, side) in [("server", &server), ("client", &client)] {
-        shown.push_str(&format!("== {name}\n{}\n", side.lines.join("\n")));
-    }
-    pair.stop_captures()?;
-    let served = match served? {
+pub(super) fn compare(stage: Stage<'_>) -> Compared<String> {
+    let (port, share) = (stage.pair.next_port().to_string(), stage.share);
+    let served = stage.run_captured(side::over, |server, client| {
+        serve(server, client, &port, share)
+    });
+    let (served, captured) = match served? {
         Ok(served) => served,
         Err(difference) => return Ok(Err(difference)),
     };
-    let captured = side::captured(&capture)?;
     let least = [VALUE as u64; 2];
     Ok(captured.judge(served.connections, least).map(|()| {
-        let looked = match served.looked {
+        let of_kernels = match served.of_kernels {
             0 => String::new(),
             most => format!("; {most} sockets of a kernel at a time, all over SMC-R"),
         };
         format!(
             "{VALUE} bytes set and got alike; {} SETs and {} GETs answered; {} connections, each \
-             with a Confirm; {} and {} bytes written by RDMA{looked}",
+             with a Confirm; {} and {} bytes written by RDMA{of_kernels}",
             served.sets, served.gets, served.connections, captured.sent, captured.received
         )
     }))
@@ -83,7 +69,7 @@ struct Served {
     sets: u64,
     gets: u64,
     /// The most sockets with connections that a kernel's list had.
-    looked: usize,
+    of_kernels: usize,
 }
 
 fn serve<'a>(
@@ -91,7 +77,7 @@ fn serve<'a>(
     client: &mut Side<'a>,
     port: &str,
     share: &Path,
-) -> Result<Result<Served, String>, Trouble> {
+) -> Compared<Served> {
     let before = [server.counts()?, client.counts()?];
     let address = SERVER.to_string();
     server.begin(
@@ -151,7 +137,7 @@ fn serve<'a>(
         )));
     }
 
-    let mut looked = 0;
+    let mut of_kernels = 0;
     for (requests, connections, size) in RUNS {
         let words = [
             requests.to_string(),
@@ -179,13 +165,13 @@ fn serve<'a>(
             [None, None],
         )?;
         let end = Instant::now() + LIMIT;
-        while !client.has_ended(LOOK)? {
+        while !client.has_ended(PAUSE)? {
             if Instant::now() > end {
                 return Ok(Err("redis-benchmark does not end".to_owned()));
             }
             for side in [&mut *server, &mut *client] {
-                match look(side)? {
-                    Ok(most) => looked = looked.max(most),
+                match smc_r_connections(side)? {
+                    Ok(most) => of_kernels = of_kernels.max(most),
                     Err(difference) => return Ok(Err(difference)),
                 }
             }
@@ -235,12 +221,12 @@ fn serve<'a>(
         connections,
         sets: asked,
         gets: asked,
-        looked,
+        of_kernels,
     }))
 }
 
 /// How many connections the kernel of an end has over SMC-R; none if the end is ours.
-fn look(side: &mut Side<'_>) -> Result<Result<usize, String>, Trouble> {
+fn smc_r_connections(side: &mut Side<'_>) -> Compared<usize> {
     if side.end == End::Ours {
         return Ok(Ok(0));
     }

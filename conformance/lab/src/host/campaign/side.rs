@@ -1,27 +1,24 @@
-//! Programs in a guest over sockets of ours or of the kernel, and what a capture shows of the
-//! connections of both guests.
+//! Programs in guests over sockets of ours or of the kernel.
 
-use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use smc_capture::follow::{self, Content, Path as Way};
-use smc_capture::reader::CaptureReader;
-use smc_proto::wire::clc::ClcMessage;
-use smc_proto::wire::types::Gid;
-
+use super::super::Trouble;
 use super::super::machine::Guest;
-use super::super::{Trouble, failed};
-use super::direction::End;
-use super::pair::{CLIENT, SERVER};
+use super::captured::{Captured, captured};
+use super::direction::{Direction, End};
+use super::pair::Pair;
 use crate::orders::{AF_SMC, Answer, Counts, Order, POLICY, SMCX};
+
+/// A figure or a finding of programs; otherwise how they differ from what is due.
+pub(super) type Compared<T> = Result<Result<T, String>, Trouble>;
 
 /// The loader, which preloads a library without a variable of the environment.
 const LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
 /// A program in a guest has ended, or has printed what is waited for.
 pub(super) const LIMIT: Duration = Duration::from_secs(240);
-/// How often it is looked whether a program has ended.
-pub(super) const LOOK: Duration = Duration::from_secs(1);
+/// Time between two checks whether a program has ended.
+pub(super) const PAUSE: Duration = Duration::from_secs(1);
 
 /// Words before a program of TCP that make its sockets those of an end.
 pub(super) fn over(end: End) -> &'static [&'static str] {
@@ -91,15 +88,15 @@ impl<'a> Side<'a> {
         &mut self,
         command: &[&str],
         files: [Option<&str>; 2],
-    ) -> Result<Result<Vec<String>, String>, Trouble> {
+    ) -> Compared<Vec<String>> {
         self.begin(command, files)?;
         self.ended()
     }
 
     /// Waits for the end of the program; its output.
-    pub(super) fn ended(&mut self) -> Result<Result<Vec<String>, String>, Trouble> {
+    pub(super) fn ended(&mut self) -> Compared<Vec<String>> {
         let end = Instant::now() + LIMIT;
-        while !self.has_ended(LOOK)? {
+        while !self.has_ended(PAUSE)? {
             if Instant::now() > end {
                 return Ok(Err(format!("does not end: {:?}", self.output())));
             }
@@ -126,13 +123,13 @@ impl<'a> Side<'a> {
     }
 
     /// Waits until the program has printed this.
-    pub(super) fn until(&mut self, text: &str) -> Result<Result<(), String>, Trouble> {
+    pub(super) fn until(&mut self, text: &str) -> Compared<()> {
         let end = Instant::now() + LIMIT;
         loop {
             if self.output().iter().any(|line| line.contains(text)) {
                 return Ok(Ok(()));
             }
-            if self.has_ended(LOOK.min(Duration::from_millis(100)))? || Instant::now() > end {
+            if self.has_ended(PAUSE.min(Duration::from_millis(100)))? || Instant::now() > end {
                 return Ok(Err(format!("{:?} {:?}", self.status, self.output())));
             }
         }
@@ -181,11 +178,7 @@ impl<'a> Side<'a> {
     }
 
     /// Whether SMC-R carried all connections since the kernel had `before`, as this end counted them.
-    pub(super) fn carried(
-        &mut self,
-        before: Counts,
-        connections: u64,
-    ) -> Result<Result<(), String>, Trouble> {
+    pub(super) fn carried(&mut self, before: Counts, connections: u64) -> Compared<()> {
         let after = self.counts()?;
         Ok(match self.end {
             End::Ours => match by_statistics(&self.lines) {
@@ -217,75 +210,53 @@ fn by_statistics(lines: &[String]) -> Result<u64, String> {
     Ok(sum)
 }
 
-/// What was on the wire.
-#[derive(Debug, Default)]
-pub(super) struct Captured {
-    confirms: u64,
-    declines: u64,
-    /// Bytes of RDMA WRITEs to the server and from it.
-    pub(super) sent: u64,
-    pub(super) received: u64,
+/// Two guests in which programs run, whose sockets each has, and where the row's files are.
+pub(super) struct Stage<'a> {
+    pub(super) pair: &'a mut Pair,
+    pub(super) direction: Direction,
+    /// A directory that this machine and both guests have.
+    pub(super) share: &'a Path,
+    /// The directory for captures.
+    pub(super) place: &'a Path,
+    /// What the programs print.
+    pub(super) shown: &'a mut String,
 }
 
-impl Captured {
-    /// Whether all of these connections are SMC-R, and at least so many bytes went to the server and
-    /// came from it by RDMA.
-    pub(super) fn judge(&self, connections: u64, least: [u64; 2]) -> Result<(), String> {
-        match self.declines == 0
-            && self.confirms == connections
-            && self.sent >= least[0]
-            && self.received >= least[1]
-        {
-            true => Ok(()),
-            false => Err(format!("{connections} connections, the capture: {self:?}")),
-        }
-    }
-}
+/// Runs programs on a stage, and compares: a line of figures.
+pub(super) type Compare = fn(Stage<'_>) -> Compared<String>;
 
-pub(super) fn captured(capture: &Path) -> Result<Captured, Trouble> {
-    let doing = || failed(capture.display());
-    let gid = |address: Ipv4Addr| Gid(address.to_ipv6_mapped().octets());
-    let mut captured = Captured::default();
-    for item in follow::items(CaptureReader::open(capture).map_err(doing())?) {
-        let item = item.map_err(doing())?;
-        match (&item.content, &item.path) {
-            _ if item.retransmission => {}
-            (Content::Clc(ClcMessage::Confirm(_)), _) => captured.confirms += 1,
-            (Content::Clc(ClcMessage::Decline(_)), _) => captured.declines += 1,
-            (Content::Write(write), Way::Roce(way)) if way.source == gid(CLIENT) => {
-                captured.sent += u64::from(write.length);
-            }
-            (Content::Write(write), Way::Roce(way)) if way.source == gid(SERVER) => {
-                captured.received += u64::from(write.length);
-            }
-            _ => {}
+impl Stage<'_> {
+    /// Captures while programs run, each behind the words that `over` has for its end: what they
+    /// returned, and what was on the wire.
+    pub(super) fn run_captured<T>(
+        self,
+        over: fn(End) -> &'static [&'static str],
+        programs: impl for<'s> FnOnce(&mut Side<'s>, &mut Side<'s>) -> Compared<T>,
+    ) -> Compared<(T, Captured)> {
+        let (pair, direction) = (self.pair, self.direction);
+        let capture = self.place.join("client.pcap");
+        pair.start_captures(&capture, &self.place.join("server.pcap"))?;
+        let mut server = Side::new(&mut pair.server, direction.server, over(direction.server));
+        let mut client = Side::new(&mut pair.client, direction.client, over(direction.client));
+        let returned = programs(&mut server, &mut client);
+        for (name, side) in [("server", &server), ("client", &client)] {
+            let lines = side.lines.join("\n");
+            self.shown.push_str(&format!("== {name}\n{lines}\n"));
+        }
+        pair.stop_captures()?;
+        match returned? {
+            Ok(returned) => Ok(Ok((returned, captured(&capture)?))),
+            Err(difference) => Ok(Err(difference)),
         }
     }
-    Ok(captured)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Captured, by_statistics};
+    use super::by_statistics;
 
     fn lines(text: &str) -> Vec<String> {
         text.lines().map(str::to_owned).collect()
-    }
-
-    #[test]
-    fn each_connection_needs_its_confirm() {
-        let captured = |confirms, declines, sent| Captured {
-            confirms,
-            declines,
-            sent,
-            received: 7,
-        };
-        let least = [5, 7];
-        assert!(captured(3, 0, 5).judge(3, least).is_ok());
-        assert!(captured(2, 0, 5).judge(3, least).is_err());
-        assert!(captured(3, 1, 5).judge(3, least).is_err());
-        assert!(captured(3, 0, 4).judge(3, least).is_err());
-        assert!(captured(3, 0, 5).judge(3, [5, 8]).is_err());
     }
 
     #[test]

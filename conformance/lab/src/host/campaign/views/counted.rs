@@ -1,17 +1,13 @@
 //! What `smcx stats` counts of a server of ours, compared with a capture of its conversations.
 
-use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use smc_capture::follow::{self, Content, Path as Way};
-use smc_capture::reader::CaptureReader;
-use smc_proto::wire::clc::ClcMessage;
-use smc_proto::wire::types::Gid;
 
-use super::super::super::{Trouble, failed};
-use super::super::pair::{CLIENT, Pair, SERVER};
+use super::super::super::Trouble;
+use super::super::captured::captured;
+use super::super::pair::Pair;
 use super::{LIMIT, OVER_SMC, ended, run, session};
 use crate::orders::{Family, Order, Role, SMCX};
 
@@ -47,6 +43,11 @@ pub(super) fn compare(
         return Ok(Err(difference));
     }
     let captured = captured(capture)?;
+    let captured = Counts {
+        connections: captured.confirms,
+        received: captured.sent,
+        sent: captured.received,
+    };
     Ok(match counted {
         counted if counted != captured || counted == Counts::default() => Err(format!(
             "smcx stats: {counted:?}, the capture: {captured:?}"
@@ -90,26 +91,4 @@ fn parse(json: &str) -> Counts {
         received: of("SMC_RX_BYTES"),
         sent: of("SMC_TX_BYTES"),
     }
-}
-
-/// Confirms of version 2, and bytes of RDMA WRITEs in either direction, each once.
-fn captured(capture: &Path) -> Result<Counts, Trouble> {
-    let doing = || failed(capture.display());
-    let gid = |address: Ipv4Addr| Gid(address.to_ipv6_mapped().octets());
-    let mut counts = Counts::default();
-    for item in follow::items(CaptureReader::open(capture).map_err(doing())?) {
-        let item = item.map_err(doing())?;
-        match (&item.content, &item.path) {
-            _ if item.retransmission => {}
-            (Content::Clc(ClcMessage::Confirm(_)), _) => counts.connections += 1,
-            (Content::Write(write), Way::Roce(way)) if way.source == gid(CLIENT) => {
-                counts.received += u64::from(write.length);
-            }
-            (Content::Write(write), Way::Roce(way)) if way.source == gid(SERVER) => {
-                counts.sent += u64::from(write.length);
-            }
-            _ => {}
-        }
-    }
-    Ok(counts)
 }
