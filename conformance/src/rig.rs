@@ -34,6 +34,6 @@ pub use ism::Ism;
 pub use kind::Kind;
 pub use memory::Memory;
 pub use nic::{Nic, Numbers, QpState};
-pub use outputs::{Output, Outputs};
+pub use outputs::{Output, Outputs, large};
 pub use peer::linux;
 pub use ports::{ipv4_gid, local_port};

@@ -105,6 +105,15 @@ impl Demand {
     }
 }
 
+/// Prints the median of a figure with its least and its most; the median, if there is any round.
+fn summarize(name: &str, mut of: Vec<f64>) -> Option<f64> {
+    of.sort_by(f64::total_cmp);
+    let (least, most) = (*of.first()?, *of.last()?);
+    let median = of[of.len() / 2];
+    println!("  {name:26} {median:10.3}  ({least:.3} to {most:.3})");
+    Some(median)
+}
+
 /// Measures all in turn, and prints medians, and whether the demands are reached.
 #[cfg(target_os = "linux")]
 fn interleaved(title: &str, rounds: usize, all: &[Measured<'_>], demands: &[Demand]) {
@@ -124,13 +133,10 @@ fn interleaved(title: &str, rounds: usize, all: &[Measured<'_>], demands: &[Dema
     println!("{title}: {} rounds, {void} void", figures.len());
     let mut medians = Vec::new();
     for (at, (name, _)) in all.iter().enumerate() {
-        let mut of: Vec<f64> = figures.iter().map(|round| round[at]).collect();
-        of.sort_by(f64::total_cmp);
-        let (Some(least), Some(most)) = (of.first(), of.last()) else {
+        let of = figures.iter().map(|round| round[at]).collect();
+        let Some(median) = summarize(name, of) else {
             return;
         };
-        let median = of[of.len() / 2];
-        println!("  {name:26} {median:10.3}  ({least:.3} to {most:.3})");
         medians.push(median);
     }
     let of = |name: &str| Some(medians[all.iter().position(|(at, _)| *at == name)?]);

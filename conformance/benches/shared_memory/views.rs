@@ -85,10 +85,8 @@ pub(crate) fn measure(title: &str, rounds: usize) {
                 .for_each(|(to, value)| to.push(value));
         }
         println!("  {name}");
-        for (what, mut of) in ["with a view", "without", "ratio"].iter().zip(figures) {
-            of.sort_by(f64::total_cmp);
-            let [least, median, most] = [0, of.len() / 2, of.len() - 1].map(|at| of[at]);
-            println!("    {what:24} {median:10.3}  ({least:.3} to {most:.3})");
+        for (what, of) in ["with a view", "without", "ratio"].iter().zip(figures) {
+            crate::summarize(&format!("  {what}"), of);
         }
     }
 }

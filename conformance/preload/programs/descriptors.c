@@ -16,13 +16,17 @@ static void echo(int from, int to)
         write_all(to, bytes, length);
 }
 
-static void echo_client(int port)
+static void expect_echo(int fd)
 {
-    int fd = dial(port);
     send_pattern(fd, 5000);
     receive_pattern(fd, 5000);
     MUST(shutdown(fd, SHUT_WR));
     expect_end(fd);
+}
+
+static void echo_client(int port)
+{
+    expect_echo(dial(port));
 }
 
 /* --- duplicates: the connection lives as long as one of them */
@@ -428,7 +432,7 @@ static void one_echo_server(int listener)
     MUST(close(fd));
 }
 
-/* As vsftpd, which makes processes by the system call. What the child closes is free for others. */
+/* As vsftpd, which makes processes by the system call. */
 static pid_t copied(int round)
 {
     switch (round) {
@@ -441,6 +445,7 @@ static pid_t copied(int round)
     }
 }
 
+/* What the child closes is free for others. */
 static void cloned(int listener, int round)
 {
     int fd = take(listener);
@@ -624,10 +629,7 @@ static void exec_and_go_on_client(int port)
         write_all(fd, "hello\n", 6);
         read_all(fd, line, 6);
         say("%.5s", line);
-        send_pattern(fd, 5000);
-        receive_pattern(fd, 5000);
-        MUST(shutdown(fd, SHUT_WR));
-        expect_end(fd);
+        expect_echo(fd);
     }
 }
 

@@ -10,7 +10,7 @@ use smc_proto::wire::types::{RKey, RToken};
 
 use super::host::Host;
 use super::world::World;
-use crate::rig::{Kind, Nic, Numbers, QpState, nic};
+use crate::rig::{Kind, Nic, Numbers, QpState, large, nic};
 
 /// A message that was posted.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -40,7 +40,7 @@ pub(super) struct Rdma {
     held: Option<RdmaCommand>,
 }
 
-/// What is made can be told from all that was made before.
+/// Numbers of queue pairs are never used again; a key follows from its buffer and its link.
 const NUMBERS: Numbers = Numbers {
     first: 0,
     qpn: |_, made, link| (made << 4) | link.index(),
@@ -171,9 +171,8 @@ impl Host {
                 wr_id,
                 length,
             } => {
-                let mut payload = vec![0; length as usize];
-                let written = self.endpoint.emit_llc(link, wr_id, &mut payload);
-                assert_eq!(written, Ok(payload.len()), "as long as it was announced");
+                let payload = large(&mut self.endpoint, link, wr_id, length);
+                let payload = payload.unwrap_or_else(|breach| panic!("{breach}"));
                 return self.post(link, wr_id, payload);
             }
             RdmaCommand::QpToError { link } => {

@@ -22,7 +22,7 @@ use smc_proto::wire::types::{LinkNumber, RKey, RToken};
 
 use super::message::Llc;
 use super::script::Links;
-use crate::rig::{self, Nic, Numbers, Outputs};
+use crate::rig::{self, Nic, Numbers, Outputs, large};
 use links::Captured;
 pub(super) use links::QueuePair;
 use memory::Registration;
@@ -202,11 +202,7 @@ impl Host {
                 length,
             } => {
                 let number = self.sender(link)?;
-                let mut bytes = vec![0; length as usize];
-                let written = self.endpoint.emit_llc(link, wr_id, &mut bytes);
-                if written != Ok(bytes.len()) {
-                    return Err(format!("{length} octets announced, {written:?} written"));
-                }
+                let bytes = large(&mut self.endpoint, link, wr_id, length)?;
                 self.outputs.push(Output::Llc(number, Llc::parse(&bytes)?));
                 self.complete_or_keep(link, wr_id);
                 return Ok(());

@@ -18,7 +18,7 @@ use smc_proto::wire::cdc::{CDC_TYPE, Cdc};
 use smc_proto::wire::clc::{ClcMessage, MAX_LENGTH, Subnets};
 use smc_proto::wire::types::{Gid, Mac, PeerId};
 
-use super::{Kind, Nic, Output, Outputs, ipv4_gid, local_port};
+use super::{Kind, Nic, Output, Outputs, ipv4_gid, large, local_port};
 use crate::versions::eid;
 
 /// An endpoint, its RNICs, and all that it sent.
@@ -228,9 +228,8 @@ impl Rig {
                 wr_id,
                 length,
             } => {
-                let mut bytes = vec![0; length as usize];
-                let written = self.endpoint.emit_llc(link, wr_id, &mut bytes);
-                assert_eq!(written, Ok(bytes.len()));
+                let bytes = large(&mut self.endpoint, link, wr_id, length);
+                let bytes = bytes.unwrap_or_else(|breach| panic!("{breach}"));
                 self.llc.push_back((link, bytes));
             }
             _ => {}

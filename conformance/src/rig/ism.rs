@@ -7,7 +7,7 @@
 use smc_proto::command::IsmCommand;
 use smc_proto::completion::IsmCompletion;
 use smc_proto::id::BufferId;
-use smc_proto::wire::types::{DmbToken, IsmGid};
+use smc_proto::wire::types::DmbToken;
 
 use super::memory::Memory;
 
@@ -21,8 +21,6 @@ pub struct Dmb<M> {
     pub buffer: BufferId,
     /// Its token.
     pub token: DmbToken,
-    /// The device that may write to it.
-    pub peer: IsmGid,
     /// Its bytes.
     pub memory: M,
 }
@@ -82,9 +80,13 @@ impl<M: Memory> Ism<M> {
         self.dmbs.iter_mut().find(|dmb| dmb.token == token)
     }
 
-    /// Memory to move from.
-    pub fn source(&mut self, buffer: BufferId) -> Option<&mut Source<M>> {
-        self.sources.iter_mut().find(|at| at.buffer == buffer)
+    /// Memory of a DMB, or memory to move from.
+    pub fn memory_of(&mut self, buffer: BufferId) -> Option<&mut M> {
+        let dmbs = self.dmbs.iter_mut().map(|at| (at.buffer, &mut at.memory));
+        let sources = self.sources.iter_mut();
+        let sources = sources.map(|at| (at.buffer, &mut at.memory));
+        let mut all = dmbs.chain(sources).filter(|(of, _)| *of == buffer);
+        all.next().map(|(_, memory)| memory)
     }
 
     /// What a send buffer is attached to.
@@ -139,18 +141,12 @@ impl<M: Memory> Ism<M> {
     /// Executes a command: what to report, if there is anything.
     pub fn done(&mut self, command: &IsmCommand) -> Option<IsmCompletion> {
         Some(match *command {
-            IsmCommand::RegisterDmb {
-                buffer,
-                length,
-                peer,
-                ..
-            } => {
+            IsmCommand::RegisterDmb { buffer, length, .. } => {
                 self.last += 1;
                 let token = DmbToken(self.last);
                 self.dmbs.push(Dmb {
                     buffer,
                     token,
-                    peer,
                     memory: M::zeros(length as usize),
                 });
                 IsmCompletion::DmbRegistered { buffer, token }

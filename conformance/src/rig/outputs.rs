@@ -3,7 +3,7 @@
 use smc_proto::command::{IsmCommand, RdmaCommand, TcpCommand};
 use smc_proto::endpoint::Endpoint;
 use smc_proto::event::Event;
-use smc_proto::id::{ConnId, DeviceId};
+use smc_proto::id::{ConnId, DeviceId, LinkId, WrId};
 use smc_proto::storage::Storage;
 use smc_proto::time::Instant;
 use smc_proto::wire::clc::MAX_LENGTH;
@@ -74,5 +74,23 @@ impl Outputs {
             return Some(Output::Ism(device, command));
         }
         endpoint.poll_event().map(Output::Event)
+    }
+}
+
+/// The bytes of an LLC message that a `SendLarge` announced.
+///
+/// # Errors
+/// The engine wrote another length than it announced, or nothing.
+pub fn large<S: Storage>(
+    endpoint: &mut Endpoint<S>,
+    link: LinkId,
+    wr_id: WrId,
+    length: u32,
+) -> Result<Vec<u8>, String> {
+    let mut bytes = vec![0; length as usize];
+    let written = endpoint.emit_llc(link, wr_id, &mut bytes);
+    match written == Ok(bytes.len()) {
+        true => Ok(bytes),
+        false => Err(format!("{length} octets announced, {written:?} written")),
     }
 }

@@ -20,8 +20,6 @@ pub struct Adapter<M = ()> {
     /// If set, only those for this link.
     pub hold_link: Option<LinkId>,
     pub(crate) held: Vec<RdmaCommand>,
-    /// Buffers that were asked for with eye catchers.
-    pub marked: usize,
     asked: [usize; 12],
 }
 
@@ -129,12 +127,8 @@ impl<M: Memory> Adapter<M> {
 
     /// Executes a command.
     pub(crate) fn done(&mut self, command: &RdmaCommand) -> Option<RdmaCompletion<'static>> {
-        match *command {
-            RdmaCommand::ConnectQp { peer, mtu, .. } => self.connected.push((peer, mtu)),
-            RdmaCommand::AllocBuffer {
-                eye_catcher: true, ..
-            } => self.marked += 1,
-            _ => {}
+        if let RdmaCommand::ConnectQp { peer, mtu, .. } = *command {
+            self.connected.push((peer, mtu));
         }
         self.nic.done(command)
     }

@@ -19,12 +19,11 @@ use smc_proto::id::{ConnId, GroupId, LinkId};
 use smc_proto::path::{IsmPath, LocalPath, Paths};
 use smc_proto::storage::Owned;
 use smc_proto::time::Instant;
-use smc_proto::wire::llc::LLC_V2_MAX_LENGTH;
 
 use super::parsed::Setup;
 use super::text::Unclear;
 use super::wire::{End, Failed, Received, Seen};
-use crate::rig::{Kind, Output, Outputs};
+use crate::rig::{Kind, Output, Outputs, large};
 use crate::script::{Adapter, Answered};
 use memory::Keys;
 
@@ -230,10 +229,15 @@ impl Direct {
                 let (end, bytes) = (end(&self.qpns, link), payload.to_vec());
                 self.received.push_back(Received::Sent { end, bytes });
             }
-            RdmaCommand::SendLarge { link, wr_id, .. } => {
-                let mut bytes = vec![0; LLC_V2_MAX_LENGTH];
-                let length = self.endpoint.emit_llc(*link, *wr_id, &mut bytes);
-                bytes.truncate(length.unwrap_or(0));
+            RdmaCommand::SendLarge {
+                link,
+                wr_id,
+                length,
+            } => {
+                let bytes = match large(&mut self.endpoint, *link, *wr_id, *length) {
+                    Ok(bytes) => bytes,
+                    Err(breach) => return self.fail(breach),
+                };
                 let end = end(&self.qpns, link);
                 self.received.push_back(Received::Sent { end, bytes });
             }

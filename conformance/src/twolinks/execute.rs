@@ -73,6 +73,7 @@ impl World {
                 self.give_up(side, link);
                 false
             }
+            RdmaCommand::SendLarge { .. } => unreachable!("of version 2"),
             _ => {
                 self.note(|| format!("{} {command:?}", name(side)));
                 let host = &mut self.hosts[side];

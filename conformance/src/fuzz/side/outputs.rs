@@ -6,6 +6,7 @@ use smc_proto::wire::clc::{ClcMessage, MAX_LENGTH};
 
 use super::super::trace;
 use super::{DEVICE, End, Side};
+use crate::rig::large;
 
 /// Most outputs that one call of [`Side::poll`] can give.
 const MAX_OUTPUTS: usize = 200;
@@ -50,9 +51,8 @@ impl Side {
                     wr_id,
                     length,
                 } => {
-                    let mut bytes = vec![0; length as usize];
-                    let written = self.endpoint.emit_llc(link, wr_id, &mut bytes);
-                    assert_eq!(written, Ok(bytes.len()), "as announced");
+                    let bytes = large(&mut self.endpoint, link, wr_id, length);
+                    let bytes = bytes.unwrap_or_else(|breach| panic!("{breach}"));
                     self.large.push(((link, wr_id), bytes));
                     self.wire.push_back(command);
                 }

@@ -5,8 +5,8 @@ use smc_proto::wire::types::{RKey, RToken};
 
 use super::Buffer;
 
-/// How queue pairs and registrations are numbered. States of an explored world are told
-/// apart by these numbers, so that each rig may have its own.
+/// How queue pairs and registrations are numbered. States of an explored world are
+/// distinguished by these numbers, so that each rig may have its own.
 #[derive(Clone, Copy, Debug)]
 pub struct Numbers {
     /// What numbers of queue pairs begin from.

@@ -20,15 +20,7 @@ fn memory<'a>(
     ism: &'a mut Ism<Vec<u8>>,
     buffer: BufferId,
 ) -> Option<&'a mut Vec<u8>> {
-    if let Some(memory) = nic.memory_of(buffer) {
-        return Some(memory);
-    }
-    let mut dmbs = ism.dmbs.iter_mut().map(|dmb| (dmb.buffer, &mut dmb.memory));
-    let found = dmbs.find(|(of, _)| *of == buffer);
-    let mut sources = ism.sources.iter_mut().map(|at| (at.buffer, &mut at.memory));
-    found
-        .or_else(|| sources.find(|(of, _)| *of == buffer))
-        .map(|(_, memory)| memory)
+    nic.memory_of(buffer).or_else(|| ism.memory_of(buffer))
 }
 
 /// Copies bytes into pieces of a buffer: how many.

@@ -77,11 +77,5 @@ fn run_all<'a>(
             return failed("server", difference);
         }
     }
-    let ends = [("server", server), ("client", client)];
-    for ((name, side), before) in ends.into_iter().zip(before) {
-        if let Err(difference) = side.carried(before, runs.len() as u64)? {
-            return Ok(Err(format!("{name}: {difference}")));
-        }
-    }
-    Ok(Ok(()))
+    side::both_carried(server, client, before, runs.len() as u64)
 }

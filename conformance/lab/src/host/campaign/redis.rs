@@ -209,13 +209,8 @@ fn serve<'a>(
     let Some(connections) = connections else {
         return Ok(Err(format!("no count of connections: {info:?}")));
     };
-    for ((name, side), before) in [("server", &mut *server), ("client", &mut *client)]
-        .into_iter()
-        .zip(before)
-    {
-        if let Err(difference) = side.carried(before, connections)? {
-            return Ok(Err(format!("{name}: {difference}")));
-        }
+    if let Err(difference) = side::both_carried(server, client, before, connections)? {
+        return Ok(Err(difference));
     }
     Ok(Ok(Served {
         connections,

@@ -178,7 +178,7 @@ impl<'a> Side<'a> {
     }
 
     /// Whether SMC-R carried all connections since the kernel had `before`, as this end counted them.
-    pub(super) fn carried(&mut self, before: Counts, connections: u64) -> Compared<()> {
+    fn carried(&mut self, before: Counts, connections: u64) -> Compared<()> {
         let after = self.counts()?;
         Ok(match self.end {
             End::Ours => match by_statistics(&self.lines) {
@@ -195,6 +195,23 @@ impl<'a> Side<'a> {
             }
         })
     }
+}
+
+/// Whether SMC-R carried all connections since the kernels had `before`, as the server and the client
+/// counted them.
+pub(super) fn both_carried<'a>(
+    server: &mut Side<'a>,
+    client: &mut Side<'a>,
+    before: [Counts; 2],
+    connections: u64,
+) -> Compared<()> {
+    let ends = [("server", server), ("client", client)];
+    for ((name, side), before) in ends.into_iter().zip(before) {
+        if let Err(difference) = side.carried(before, connections)? {
+            return Ok(Err(format!("{name}: {difference}")));
+        }
+    }
+    Ok(Ok(()))
 }
 
 /// Connections over SMC-R by the statistics of `smcx run`; no other ones may be there.
