@@ -30,7 +30,9 @@ pub fn run(
         return Ok(write!(stdout, "{}", tables())?);
     };
     let name = file.display().to_string();
-    let length = file.metadata().ok().filter(|of| of.is_file());
+    let is_named = file.as_os_str() != STANDARD_INPUT;
+    let length = file.metadata().ok();
+    let length = length.filter(|of| is_named && of.is_file());
     let bar = progress_of_bytes(screen.progress, length.map(|of| of.len()));
     let report = open(file, &bar).and_then(check_frames);
     bar.finish_and_clear();
@@ -52,9 +54,12 @@ pub fn run(
     }
 }
 
+/// The name of a file that means the standard input.
+const STANDARD_INPUT: &str = "-";
+
 /// Opens a capture; the bar follows what is read of it.
 fn open(path: &Path, bar: &ProgressBar) -> Result<CaptureReader<'static>, CaptureError> {
-    if path.as_os_str() == "-" {
+    if path.as_os_str() == STANDARD_INPUT {
         return CaptureReader::new(bar.wrap_read(io::stdin()));
     }
     let file = File::open(path)?;

@@ -135,7 +135,8 @@ fn is_above(bytes: usize, size: &AtomicU32) -> bool {
     size != 0 && bytes > size as usize
 }
 
-/// Whether a call is about as many bytes as a buffer has, or more; likewise.
+/// Whether a call is about as many bytes as a buffer has, or more, whose size is 0 while it is not
+/// known.
 #[inline(always)]
 fn reaches(bytes: usize, size: &AtomicU32) -> bool {
     let size = size.load(Ordering::Relaxed);
@@ -214,12 +215,12 @@ impl Row {
         }
     }
 
-    /// A write finds no room, at the peer or in the send buffer alone. Callers have the connection
-    /// alone.
+    /// A write finds no room: whether at the peer, or in the send buffer alone, is asked only if that
+    /// is published. Callers have the connection alone.
     #[inline]
-    pub(crate) fn stalled(&self, peer_full: bool) {
+    pub(crate) fn stalled(&self, peer_full: impl FnOnce() -> bool) {
         if let Some(row) = self.get() {
-            row.stalled(peer_full);
+            row.stalled(peer_full());
         }
     }
 

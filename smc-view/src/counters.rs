@@ -28,7 +28,7 @@ pub(crate) struct Counters {
     pub(crate) messages: AtomicU64,
     /// Times a write found no room.
     pub(crate) full: AtomicU64,
-    /// Of these, times the peer's buffer was full.
+    /// Times a write found no room since the peer's buffer was full; part of `full`.
     pub(crate) peer_full: AtomicU64,
     /// Times a read found the receive buffer full.
     pub(crate) receive_full: AtomicU64,

@@ -8,13 +8,14 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::counters::{FallbackCount, SIZES, add, add_shared, class_of};
+use crate::counters::{FallbackCount, add, add_shared, class_of};
 use crate::latch::Latch;
 use crate::layout::{
     CONNECTION_WORDS, CONNECTIONS, ConnectionSlot, GROUP_WORDS, GROUPS, LINK_WORDS, LINKS, Layout,
     MAGIC, NAME, STACK_WORDS, STACKS, UNATTENDED,
 };
 use crate::memory::{Memory, back_part, back_places};
+use crate::read::Counted;
 use crate::record::{
     Connection, GroupRecord, LinkRecord, Progress, StackRecord, Technology, set_shut, set_state,
 };
@@ -273,12 +274,15 @@ impl Publisher {
             return;
         };
         let [send, receive] = buffers.map(|size| class_of(size as usize));
-        let [send_origin, receive_origin] = [
-            [key::ALLOCATED_SENT, key::REUSED_SENT],
-            [key::ALLOCATED_RECEIVED, key::REUSED_RECEIVED],
-        ];
-        let origin = |[new, old]: [usize; 2], reused| if reused { old } else { new };
         let [send_reused, receive_reused] = reused;
+        let send_origin = match send_reused {
+            true => key::REUSED_SENT,
+            false => key::ALLOCATED_SENT,
+        };
+        let receive_origin = match receive_reused {
+            true => key::REUSED_RECEIVED,
+            false => key::ALLOCATED_RECEIVED,
+        };
         let version = usize::from(version != 1);
         let side = match side {
             Side::Client => 0,
@@ -287,8 +291,8 @@ impl Publisher {
         for at in [
             key::BUFFERS_SENT + send,
             key::BUFFERS_RECEIVED + receive,
-            origin(send_origin, send_reused),
-            origin(receive_origin, receive_reused),
+            send_origin,
+            receive_origin,
             key::CLIENT_V1 + side + version,
         ] {
             if let Some(counter) = counters.get(at) {
@@ -472,41 +476,23 @@ impl ConnectionRow {
     /// Moves the counters to those of the process.
     fn fold(&self) {
         let totals = &self.publisher.layout.totals;
-        let technology = match self.technology.load(Ordering::Relaxed) {
-            1 => 0,
-            2 => 1,
+        let (index, technology) = match self.technology.load(Ordering::Relaxed) {
+            1 => (0, Technology::SmcD),
+            2 => (1, Technology::SmcR),
             _ => return,
         };
-        let (Some(sums), Some(messages)) = (
-            totals.technologies.get(technology),
-            totals.messages.get(technology),
-        ) else {
+        let (Some(sums), Some(messages)) =
+            (totals.technologies.get(index), totals.messages.get(index))
+        else {
             return;
         };
-        let of = &self.slot.counters;
-        let add = |at: usize, counter: &AtomicU64| {
+        let counted = Counted::of(&self.slot.counters);
+        counted.each(technology, |at, count| {
             if let Some(sum) = sums.get(at) {
-                add_shared(sum, counter.load(Ordering::Relaxed));
+                add_shared(sum, count);
             }
-        };
-        add(key::SENT, &of.sent);
-        add(key::RECEIVED, &of.received);
-        add(key::FULL_PEER, &of.peer_full);
-        add(key::FULL_RECEIVED, &of.receive_full);
-        // SMC-D has no send buffers.
-        if technology == 1 {
-            add(key::FULL_SENT, &of.full);
-        }
-        for class in 0..SIZES {
-            let (sent, received) = (of.sent_sizes.get(class), of.received_sizes.get(class));
-            if let (Some(sent), Some(received)) = (sent, received) {
-                add(key::REQUESTS_SENT + class, sent);
-                add(key::REQUESTS_RECEIVED + class, received);
-                add(key::SENT_COUNT, sent);
-                add(key::RECEIVED_COUNT, received);
-            }
-        }
-        add_shared(messages, of.messages.load(Ordering::Relaxed));
+        });
+        add_shared(messages, counted.progress.messages);
     }
 }
 

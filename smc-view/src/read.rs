@@ -70,8 +70,8 @@ pub struct Counted {
     pub progress: Progress,
     /// Times a write found no room.
     pub full: u64,
-    /// Of these, times the peer's buffer was full. The others found the send buffer full while the
-    /// peer's had room.
+    /// Times a write found no room since the peer's buffer was full, which are part of `full`. The
+    /// others found the send buffer full while the peer's had room.
     pub peer_full: u64,
     /// Times a read found the receive buffer full.
     pub receive_full: u64,
@@ -264,7 +264,7 @@ impl Counted {
     }
 
     /// The counters as they are now.
-    fn of(counters: &Counters) -> Self {
+    pub(crate) fn of(counters: &Counters) -> Self {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Self {
             sent: load(&counters.sent),
@@ -296,23 +296,30 @@ impl Counted {
             *messages = messages.wrapping_add(self.progress.messages);
         }
         let traffic = &mut statistics[connection.technology];
-        traffic.add(key::SENT, self.sent);
-        traffic.add(key::RECEIVED, self.received);
-        traffic.add(key::FULL_PEER, self.peer_full);
-        traffic.add(key::FULL_RECEIVED, self.receive_full);
-        for (class, (sent, received)) in
-            self.sent_sizes.iter().zip(&self.received_sizes).enumerate()
-        {
-            traffic.add(key::REQUESTS_SENT + class, *sent);
-            traffic.add(key::REQUESTS_RECEIVED + class, *received);
-            traffic.add(key::SENT_COUNT, *sent);
-            traffic.add(key::RECEIVED_COUNT, *received);
-        }
+        self.each(connection.technology, |at, count| traffic.add(at, count));
         traffic.add(key::RECEIVE_USAGE, connection.receive_buffer.into());
-        // SMC-D has no send buffers: bytes are written to the peer's.
         if connection.technology == Technology::SmcR {
-            traffic.add(key::FULL_SENT, self.full);
             traffic.add(key::SEND_USAGE, connection.send_buffer.into());
+        }
+    }
+
+    /// The counters of the statistics to which those of a connection of this technology are added:
+    /// their keys, some more than once, and what is added.
+    pub(crate) fn each(&self, technology: Technology, mut add: impl FnMut(usize, u64)) {
+        add(key::SENT, self.sent);
+        add(key::RECEIVED, self.received);
+        add(key::FULL_PEER, self.peer_full);
+        add(key::FULL_RECEIVED, self.receive_full);
+        // SMC-D has no send buffers: bytes are written to the peer's.
+        if technology == Technology::SmcR {
+            add(key::FULL_SENT, self.full);
+        }
+        let sizes = self.sent_sizes.iter().zip(&self.received_sizes);
+        for (class, (&sent, &received)) in sizes.enumerate() {
+            add(key::REQUESTS_SENT + class, sent);
+            add(key::REQUESTS_RECEIVED + class, received);
+            add(key::SENT_COUNT, sent);
+            add(key::RECEIVED_COUNT, received);
         }
     }
 }

@@ -112,16 +112,13 @@ impl State {
 
     /// Counts a write that finds no room: without a send buffer, the peer's buffer is full.
     pub(crate) fn publish_stall(&mut self, socket: &Socket) {
-        let progress = match socket.via() {
-            Via::Ism => None,
-            Via::Verbs => socket
-                .conn()
-                .and_then(|conn| self.engine.conn(conn)?.progress()),
-        };
-        let peer_full = progress.is_none_or(|(at, _)| {
-            at.written.saturating_sub(at.peer_consumed) >= at.peer_buffer.into()
+        socket.view.stalled(|| {
+            let conn = socket.conn().filter(|_| socket.via() == Via::Verbs);
+            let progress = conn.and_then(|conn| self.engine.conn(conn)?.progress());
+            progress.is_none_or(|(at, _)| {
+                at.written.saturating_sub(at.peer_consumed) >= at.peer_buffer.into()
+            })
         });
-        socket.view.stalled(peer_full);
     }
 
     /// A connection is carried by a link group.
