@@ -286,6 +286,7 @@ impl Accepting {
         if !self.speaks || !self.take() {
             return None;
         }
+        self.is_finished.store(true, Ordering::Relaxed);
         let _ = pairing::let_go(&self.tcp);
         let shard = self.stack.shard();
         let cause = match self.stack.is_inherited() {

@@ -52,7 +52,7 @@ impl SharedMemory {
             .map_err(|error| format!("the kernel does not list listeners (sock_diag): {error}"))
     }
 
-    /// Looks the sockets up that listen at an address, by the rules by which a connection pairs; none
+    /// Finds the sockets that listen at an address, by the rules by which a connection pairs; none
     /// of their processes notices. For the unspecified address they are those of the address that the
     /// kernel connects to in its place.
     ///

@@ -7,7 +7,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant as StdInstant};
 
 use smc_proto::time::Instant;
 
@@ -40,13 +40,10 @@ const PAUSE: (Duration, Duration) = (Duration::from_micros(100), Duration::from_
 
 /// Waits until a condition holds that wakes no thread: checks it in pauses that double. False if
 /// `until` comes first; without it, there is no end.
-pub(crate) fn until_holds(
-    until: Option<std::time::Instant>,
-    mut holds: impl FnMut() -> bool,
-) -> bool {
+pub(crate) fn until_holds(until: Option<StdInstant>, mut holds: impl FnMut() -> bool) -> bool {
     let mut pause = PAUSE.0;
     while !holds() {
-        let now = std::time::Instant::now();
+        let now = StdInstant::now();
         let left = until.map_or(pause, |until| until.saturating_duration_since(now));
         if left.is_zero() {
             return false;

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use rustix::net::sockopt;
 use smc_sockets::Stack;
 
 use super::conn::{Conn, borrowed, lock};
@@ -170,19 +171,21 @@ pub(crate) fn before_exec_in_shared_memory() {
     if !table::serves_any() {
         return;
     }
-    for fd in STREAMS.filter(|fd| stays_open(*fd) && connecting::is_tcp(*fd)) {
-        let Ok(cookie) = rustix::net::sockopt::socket_cookie(borrowed(fd)) else {
-            continue;
-        };
-        for (_, conn) in table::conns() {
-            if conn.is_accepted_as(cookie) {
-                BESIDE.wait(|timeout| {
-                    conn.let_go(timeout);
-                    true
-                });
-            }
-            release(conn);
+    let streams = STREAMS.filter(|fd| stays_open(*fd) && connecting::is_tcp(*fd));
+    let cookies = streams.filter_map(|fd| sockopt::socket_cookie(borrowed(fd)).ok());
+    let cookies: Vec<u64> = cookies.collect();
+    if cookies.is_empty() {
+        return;
+    }
+    for (_, conn) in table::conns() {
+        let accepted = conn.accepted_cookie();
+        if accepted.is_some_and(|cookie| cookies.contains(&cookie)) {
+            BESIDE.wait(|timeout| {
+                conn.let_go(timeout);
+                true
+            });
         }
+        release(conn);
     }
 }
 
@@ -201,7 +204,7 @@ fn release(conn: Arc<Conn>) {
 }
 
 /// Drops what children have left, in the process whose memory they had.
-fn drop_left() {
+pub(crate) fn drop_left() {
     if ARE_LEFT.load(Ordering::Acquire) && !config::shares_memory() {
         ARE_LEFT.store(false, Ordering::Release);
         let left = std::mem::take(&mut *lock(&LEFT));

@@ -19,7 +19,7 @@ const LONG: Duration = Duration::from_secs(20);
 const SHORT: Duration = Duration::from_millis(20);
 
 /// Settings by which clients of this host are taken to speak CLC over TCP at a port.
-fn assuming_at(port: u16) -> Settings {
+pub(crate) fn assuming_at(port: u16) -> Settings {
     let mut settings = settings();
     let policy = format!("assume-smc = [{{ peers = [\"127.0.0.1\"], ports = [{port}] }}]");
     settings.policy = Policy::parse(&policy).unwrap();
@@ -325,6 +325,39 @@ fn a_child_without_a_stack_declines() {
             assert_eq!(received, b"octets", "by itself: {by_itself}");
         });
     }
+}
+
+/// A child of the child that has declined drops what is left of the accepted connection, whose stream
+/// it has.
+//= SHM-061 test
+#[test]
+fn what_is_left_of_a_declined_connection_leaves_the_stream_alone() {
+    if !alone(&what_is_left_of_a_declined_connection_leaves_the_stream_alone) {
+        return;
+    }
+    let (tcp, address) = listener();
+    let rnics = rnics(&Fabric::default(), 1, 1).alone();
+    let server = Stack::with_rnics(assuming_at(address.port()), rnics).unwrap();
+    tcp.set_nonblocking(false).unwrap();
+    let child = fork(|| {
+        let accepting = server.accepted(tcp.accept().unwrap().0).unwrap();
+        let mut stream = accepting.wait().unwrap();
+        let mut left = Some(accepting);
+        let inner = fork(|| {
+            drop(left.take());
+            stream.write_all(b"octets").unwrap();
+        });
+        inner.succeeds();
+    });
+    let mut client = TcpStream::connect(address).unwrap();
+    client.set_read_timeout(Some(LONG)).unwrap();
+    let mut message = decline();
+    client.read_exact(&mut message).unwrap();
+    is_decline(&message);
+    let mut received = [0; 6];
+    client.read_exact(&mut received).unwrap();
+    assert_eq!(&received, b"octets");
+    child.succeeds();
 }
 
 /// The client's Proposal has not come, or a part of it only, when the child reads.

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crate::clc_clients::assuming_at;
 use crate::common::children::fork;
 use crate::common::rnics::rnics;
 use crate::common::{listener, octets, pair, settings, stack};
@@ -307,16 +308,6 @@ impl Living {
     }
 }
 
-fn assuming(address: SocketAddr) -> smc_sockets::Settings {
-    let mut assuming = settings();
-    assuming.policy = Policy::parse(&format!(
-        "assume-smc = [{{ peers = [\"127.0.0.1\"], ports = [{}] }}]",
-        address.port()
-    ))
-    .unwrap();
-    assuming
-}
-
 /// Its Proposal is sent, and not answered yet: the engine has the connection, too.
 //= SHM-061 test
 #[test]
@@ -328,7 +319,7 @@ fn a_child_that_has_dropped_an_attempt_does_not_keep_the_end_from_the_server() {
     let address = server.local_addr().unwrap();
     let fabric = Fabric::default();
     let rnics = rnics(&fabric, 1, 1).alone();
-    let opened = Stack::with_rnics(assuming(address), rnics).unwrap();
+    let opened = Stack::with_rnics(assuming_at(address.port()), rnics).unwrap();
     let mut connecting = Some(SmcStream::begin_connect(&opened, address).unwrap());
     let (mut far, _) = server.accept().unwrap();
     far.set_read_timeout(Some(SOON)).unwrap();
@@ -364,7 +355,7 @@ fn a_child_that_has_dropped_what_its_parent_accepts_does_not_keep_the_end_from_t
     }
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = server.local_addr().unwrap();
-    let opened = Stack::with(assuming(address)).unwrap();
+    let opened = Stack::with(assuming_at(address.port())).unwrap();
     let mut client = TcpStream::connect(address).unwrap();
     client.set_read_timeout(Some(SOON)).unwrap();
     let accepting = opened.accepted(server.accept().unwrap().0).unwrap();

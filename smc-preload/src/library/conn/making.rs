@@ -91,14 +91,14 @@ impl Conn {
         }
     }
 
-    /// Whether it was accepted and is being made, and this is the cookie of its TCP socket.
-    pub(crate) fn is_accepted_as(&self, cookie: u64) -> bool {
-        let pending = self.lock(&self.pending);
-        match pending.as_ref().and_then(|pending| pending.as_ref()) {
-            Some(Pending::Accept(accepting)) => {
-                sockopt::socket_cookie(accepting.tcp()) == Ok(cookie)
-            }
-            _ => false,
+    /// The cookie of its TCP socket, if it was accepted and is being made.
+    pub(crate) fn accepted_cookie(&self) -> Option<u64> {
+        if !self.accepted || self.phase() != Phase::Pending {
+            return None;
+        }
+        match &*self.lock(&self.pending)? {
+            Some(Pending::Accept(accepting)) => sockopt::socket_cookie(accepting.tcp()).ok(),
+            _ => None,
         }
     }
 

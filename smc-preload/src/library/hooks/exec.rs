@@ -24,15 +24,20 @@ fn before() -> Option<hidden::Held> {
     Some(hidden::hold())
 }
 
+/// Makes a call that executes another program in the place of this one.
+pub(super) fn executes<T>(call: impl FnOnce() -> T) -> T {
+    let _held = before();
+    call()
+}
+
 macro_rules! executes {
     ($($(#[$about:meta])* fn $name:ident($($argument:ident: $kind:ty),*);)*) => {
         $(
             $(#[$about])*
             #[unsafe(no_mangle)]
             pub(super) unsafe extern "C-unwind" fn $name($($argument: $kind),*) -> c_int {
-                let _held = before();
                 // SAFETY: as the caller's.
-                unsafe { real::$name($($argument),*) }
+                executes(|| unsafe { real::$name($($argument),*) })
             }
         )*
     };

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use super::{guard, is_reentrant, returned, status};
 use crate::library::conn::{Conn, Phase};
 use crate::library::table::{self, Object};
-use crate::library::{config, hidden, real};
+use crate::library::{accepting, config, hidden, real};
 
 /// Linux's number of the request whether the urgent mark is next.
 const SIOCATMARK: c_ulong = 0x8905;
@@ -19,6 +19,7 @@ fn forget(fd: c_int) {
         // What a child of vfork does to its descriptors is not done to the parent's.
         return;
     }
+    accepting::drop_left();
     let object = table::take(fd);
     config::inside(|| match &object {
         Some(Object::Conn(conn)) => conn.remove_fd(fd),

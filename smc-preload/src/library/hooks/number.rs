@@ -108,8 +108,9 @@ unsafe fn hooked(number: c_long, arguments: [c_long; 6]) -> Option<c_long> {
             libc::SYS_dup2 => fds::dup2(int(a), int(b)).into(),
             #[cfg(target_arch = "x86_64")]
             libc::SYS_poll => waits::poll(at(a), b.cast_unsigned(), int(c)).into(),
-            libc::SYS_execve => exec::execve(at(a), at(b), at(c)).into(),
-            libc::SYS_execveat => exec::execveat(int(a), at(b), at(c), at(d), int(e)).into(),
+            libc::SYS_execve | libc::SYS_execveat => {
+                exec::executes(|| real::syscall(number, a, b, c, d, e, f))
+            }
             #[cfg(target_arch = "x86_64")]
             libc::SYS_fork => start::copies(|| real::syscall(number, a, b, c, d, e, f)),
             libc::SYS_clone if is_fork(a, b) => {
