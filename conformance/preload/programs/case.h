@@ -350,6 +350,44 @@ static int run_case(const struct test_case *of, int argc, char **argv)
     return 2;
 }
 
+/* Waits for a child, and says how it ended. */
+__attribute__((unused)) static void await_child(const char *name, pid_t child)
+{
+    int status;
+    MUST(waitpid(child, &status, 0));
+    say("%s ended with %d", name, status);
+}
+
+/* Echoes what comes until the stream ends. */
+__attribute__((unused)) static void echo(int from, int to)
+{
+    char bytes[4096];
+    ssize_t length;
+    while ((length = must("read", read(from, bytes, sizeof bytes))) > 0)
+        write_all(to, bytes, length);
+}
+
+__attribute__((unused)) static void expect_echo(int fd)
+{
+    send_pattern(fd, 5000);
+    receive_pattern(fd, 5000);
+    MUST(shutdown(fd, SHUT_WR));
+    expect_end(fd);
+}
+
+__attribute__((unused)) static void echo_client(int port)
+{
+    expect_echo(dial(port));
+}
+
+/* Accepts a connection and echoes. */
+__attribute__((unused)) static void one_echo_server(int listener)
+{
+    int fd = take(listener);
+    echo(fd, fd);
+    MUST(close(fd));
+}
+
 int main(int argc, char **argv)
 {
     alarm(LIMIT);

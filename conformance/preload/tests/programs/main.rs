@@ -13,10 +13,11 @@ use case::{Carrier, Case};
 use program::Program;
 
 /// Every program.
-const PROGRAMS: [&str; 10] = [
+const PROGRAMS: [&str; 11] = [
     "calls",
     "connecting",
     "descriptors",
+    "processes",
     "races",
     "readiness",
     "stdio",
@@ -31,17 +32,17 @@ const DIFFERING: [(&str, &str, Carrier); 24] = [
     // splice reaches the kernel, and the connection stays TCP from there.
     ("calls", "splice", Carrier::Any),
     // Another process than the one that accepted serves the connection.
-    ("descriptors", "child-serves", Carrier::Any),
-    ("descriptors", "cloned", Carrier::Any),
+    ("processes", "child-serves", Carrier::Any),
+    ("processes", "cloned", Carrier::Any),
     // The process cannot have a driver.
-    ("descriptors", "threadless-server", Carrier::Any),
-    ("descriptors", "threadless-client", Carrier::Any),
-    ("descriptors", "exec", Carrier::Any),
-    ("descriptors", "spawn", Carrier::Any),
-    ("descriptors", "vfork-exec", Carrier::Any),
-    ("descriptors", "exec-blocking", Carrier::Any),
-    ("descriptors", "by-number", Carrier::Any),
-    ("descriptors", "exec-and-go-on", Carrier::Any),
+    ("processes", "threadless-server", Carrier::Any),
+    ("processes", "threadless-client", Carrier::Any),
+    ("processes", "exec", Carrier::Any),
+    ("processes", "spawn", Carrier::Any),
+    ("processes", "vfork-exec", Carrier::Any),
+    ("processes", "exec-blocking", Carrier::Any),
+    ("processes", "by-number", Carrier::Any),
+    ("processes", "exec-and-go-on", Carrier::Any),
     ("descriptors", "executed", Carrier::Any),
     // The library has no descriptor left for SMC.
     ("descriptors", "limit", Carrier::Any),
@@ -112,6 +113,11 @@ fn calls() {
 #[test]
 fn descriptors() {
     compare("descriptors");
+}
+
+#[test]
+fn processes() {
+    compare("processes");
 }
 
 #[test]
