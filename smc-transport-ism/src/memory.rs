@@ -57,6 +57,8 @@ pub(crate) struct SharedRegion {
     /// Its owner is another process that can be trusted to give all pages back when it
     /// withdraws the file.
     owner_discards: bool,
+    /// End of the bytes that this side has copied in, in bytes from the start.
+    copied_to: AtomicU32,
     /// Counts it, if it is a file's.
     #[allow(dead_code)]
     counted: Option<file::Counted>,
@@ -75,6 +77,7 @@ impl SharedRegion {
             process: Process::current(),
             reaper: None,
             owner_discards: false,
+            copied_to: AtomicU32::new(0),
             counted: None,
         }
     }
@@ -82,6 +85,13 @@ impl SharedRegion {
     /// Length in bytes.
     pub(crate) fn len(&self) -> usize {
         self.map.len()
+    }
+
+    /// Bytes that may have pages because this side has written to them: the page of the head, and
+    /// all up to the end of what it copied in.
+    pub(crate) fn written(&self) -> usize {
+        let end = self.copied_to.load(Ordering::Relaxed).max(1) as usize;
+        end.next_multiple_of(file::PAGE as usize).min(self.len())
     }
 
     /// Where it is mapped, for a device that reaches it by itself.
@@ -100,6 +110,11 @@ impl SharedRegion {
         unsafe {
             let target = self.address().add(end - source.len());
             core::ptr::copy_nonoverlapping(source.as_ptr(), target, source.len());
+        }
+        // Lengths of mappings are those of a `u32`.
+        let end = end as u32;
+        if self.copied_to.load(Ordering::Relaxed) < end {
+            self.copied_to.store(end, Ordering::Relaxed);
         }
         Ok(())
     }

@@ -140,3 +140,35 @@ fn a_dmb_is_used_again_only_after_an_orderly_end_and_is_zero() {
     }
     let _ = DEVICE;
 }
+
+/// DMBs of 1 MiB, some connections that receive so much each, and all of them end: spare DMBs of
+/// the server.
+fn spare_after(connections: usize, received: usize) -> usize {
+    let mut pair = Setup {
+        buffers: BufferSize::from_code(6),
+        ..Setup::new(true)
+    }
+    .build();
+    let bytes = vec![0x5a; received];
+    let ends: Vec<_> = (0..connections).map(|_| pair.connect()).collect();
+    for [near, far] in &ends {
+        assert_eq!(pair.carry(*near, *far, &bytes).len(), received);
+    }
+    for [near, far] in ends {
+        pair.sim.finish(near);
+        pair.sim.finish(far);
+    }
+    pair.run(Duration::from_millis(500));
+    let [spare, _] = pair.sim.wires().ism_in_use(pair.server);
+    pair.run(Duration::from_secs(2));
+    assert_eq!(pair.sim.wires().ism_in_use(pair.server)[0], 0, "after 1 s");
+    spare
+}
+
+#[test]
+fn spare_dmbs_count_by_what_was_received_in_them() {
+    //= D-057 test
+    assert_eq!(spare_after(30, 100), 30, "a page of each has been written");
+    assert_eq!(spare_after(10, 1_200_000), 8, "8 MiB");
+    assert_eq!(spare_after(20, 600_000), 13, "8 MiB, in pages");
+}

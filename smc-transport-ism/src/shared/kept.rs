@@ -57,9 +57,9 @@ pub(super) const FINISHED: usize = 1024;
 /// peer's next connection. Longer than the peer's engine keeps the DMB for that.
 pub(super) const WHOLE_FOR: Duration = Duration::from_millis(1500);
 
-/// Most bytes of the finished DMBs of one peer that keep all pages. A peer keeps far fewer for its
-/// next connections, and withdraws the others at once, pages and all: to cut those would be done
-/// twice.
+/// Most bytes that this side has written to the finished DMBs of one peer that keep all pages. A
+/// peer keeps far fewer for its next connections, and withdraws the others at once, pages and all:
+/// to free those pages here would be done twice.
 pub(super) const WHOLE: usize = 64 << 20;
 
 /// A mapped DMB of a peer.
@@ -124,16 +124,17 @@ impl Kept {
         self.limit_whole(most);
     }
 
-    /// Frees pages of the oldest DMBs, until those with all pages have at most `most` bytes.
+    /// Frees pages of the oldest DMBs, until this side has written at most `most` bytes to those
+    /// with all pages.
     fn limit_whole(&mut self, most: usize) {
         let whole = self.whole();
-        let lengths = self.finished.range(whole.clone());
-        let mut bytes: usize = lengths.map(|finished| finished.dmb.region.len()).sum();
+        let written = self.finished.range(whole.clone());
+        let mut bytes: usize = written.map(|finished| finished.dmb.region.written()).sum();
         for finished in self.finished.range_mut(whole) {
             if bytes <= most {
                 return;
             }
-            bytes -= finished.dmb.region.len();
+            bytes -= finished.dmb.region.written();
             finished.free_ring();
         }
     }

@@ -12,13 +12,20 @@ use crate::id::{BufferId, BufferIdx, ConnIdx, Idx};
 use crate::link_group::Groups;
 use crate::slots::Pool;
 use crate::time::Duration;
+use crate::wire::cdc_ism::CDC_ISM_LENGTH;
 use crate::wire::types::DmbToken;
 
 /// How long a DMB is spare before it is unregistered, at most.
 pub(crate) const SPARE_DMB: Duration = Duration::from_secs(1);
 
-/// Most bytes of the spare DMBs of one size that a group keeps, and most such DMBs.
-const SPARE_DMBS: (u32, u32) = (8 << 20, 64);
+/// Most bytes in which the peer has written of the spare DMBs of one size that a group keeps.
+const SPARE_BYTES: u32 = 8 << 20;
+
+/// Most spare DMBs of one size that a group keeps.
+const SPARE_DMBS: u32 = 256;
+
+/// Unit in which memory is counted as written, in bytes.
+const PAGE: u32 = 4096;
 
 /// State of a buffer of SMC-D beside its memory's.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -29,6 +36,8 @@ pub(crate) enum IsmBuffer {
         token: DmbToken,
         /// The connection that receives in it.
         owner: ConnIdx,
+        /// Bytes from its start on in which connections have received, in whole pages.
+        written: u32,
     },
     /// A send buffer.
     Source {
@@ -57,6 +66,7 @@ impl IsmBuffer {
             BufferKind::Rmb => Self::Dmb {
                 token: DmbToken(0),
                 owner: Idx::NONE,
+                written: 0,
             },
             BufferKind::Send => Self::Source {
                 target: None,
@@ -79,7 +89,8 @@ impl IsmBuffer {
 
     pub(crate) fn fingerprint<H: Hasher>(self, hasher: &mut H) {
         match self {
-            // A token is a name, whose value decides nothing.
+            // A token is a name, whose value decides nothing; what was written decides only how
+            // many spare DMBs are kept.
             Self::Dmb { owner, .. } => (0u8, owner).hash(hasher),
             Self::Source {
                 target,
@@ -102,6 +113,19 @@ impl Buffer {
             Some(IsmBuffer::Dmb { token, .. }) if self.memory == Memory::Present => Some(token),
             _ => None,
         }
+    }
+
+    /// Bytes of a DMB of this side that have pages when one more connection has received
+    /// `received` bytes in it: the head and what follows, in whole pages. `None` if it is no DMB.
+    fn written_with(&self, received: u64) -> Option<u32> {
+        let Some(IsmBuffer::Dmb { written, .. }) = self.ism else {
+            return None;
+        };
+        let length = self.size.octets();
+        let end = received.saturating_add(CDC_ISM_LENGTH as u64);
+        let end = u32::try_from(end).unwrap_or(length).min(length);
+        let end = end.checked_next_multiple_of(PAGE).unwrap_or(length);
+        Some(written.max(end))
     }
 
     /// Whether a send buffer is attached to the DMB that it is to be attached to.
@@ -240,15 +264,23 @@ impl Groups<'_> {
         let connection = record.and_then(|record| record.connection.as_ref());
         let graceful = connection.and_then(Connection::cause) == Some(CloseCause::Orderly);
         let is_finished = connection.is_some_and(Connection::is_peer_finished);
-        let is_enough = graceful && self.has_spare_dmbs(index);
+        let received = connection.map_or(0, |connection| connection.stats().bytes_received);
+        let written = self
+            .buffers
+            .at(index)
+            .and_then(|b| b.written_with(received));
+        let keeps = graceful && written.is_some_and(|bytes| self.keeps_spare_dmb(index, bytes));
         let Some(b) = self.buffers.at_mut(index) else {
             return;
         };
         match &mut b.ism {
             None => {}
-            Some(IsmBuffer::Dmb { owner, .. }) => {
+            Some(IsmBuffer::Dmb {
+                owner, written: of, ..
+            }) => {
                 *owner = Idx::NONE;
-                b.retired |= !graceful || is_enough;
+                *of = written.unwrap_or(*of);
+                b.retired |= !keeps;
             }
             Some(IsmBuffer::Source {
                 target,
@@ -263,34 +295,37 @@ impl Groups<'_> {
         }
     }
 
-    /// Whether the group of a DMB has as many spare DMBs of its size as it keeps.
-    fn has_spare_dmbs(&mut self, index: BufferIdx) -> bool {
-        let Some(b) = self.buffers.at(index).filter(|b| b.ism.is_some()) else {
+    /// Whether a DMB in which `written` bytes have pages is kept for the next connection of its
+    /// group: not if the group has enough spare DMBs of that size, or if connections need the
+    /// place in the table.
+    fn keeps_spare_dmb(&mut self, index: BufferIdx, written: u32) -> bool {
+        let capacity = self.buffers.capacity();
+        if self.buffers.used() > capacity.saturating_sub(capacity >> 2) {
+            return false;
+        }
+        let Some((group, size)) = self.buffers.at(index).map(|b| (b.group, b.size)) else {
             return false;
         };
-        let (group, size) = (b.group, b.size);
-        let Some(g) = self.data.groups.at(group) else {
+        let lists = self.data.groups.at(group);
+        let lists = lists.and_then(|g| g.spare.get(BufferKind::Rmb as usize));
+        let list = lists.and_then(|lists| lists.get(usize::from(size.code())));
+        let Some(list) = list.copied() else {
             return false;
         };
-        let Some(list) = g
-            .spare
-            .get(BufferKind::Rmb as usize)
-            .and_then(|lists| lists.get(usize::from(size.code())))
-            .copied()
-        else {
-            return false;
-        };
-        let (mut bytes, mut left) = SPARE_DMBS;
+        let (mut bytes, mut count) = (written, 1u32);
         let mut at = list.first();
         while let Some(spare) = at {
-            bytes = bytes.saturating_sub(size.octets());
-            left = left.saturating_sub(1);
-            if bytes < size.octets() || left == 0 {
-                return true;
+            if let Some(IsmBuffer::Dmb { written, .. }) = self.buffers.at(spare).and_then(|b| b.ism)
+            {
+                bytes = bytes.saturating_add(written);
+            }
+            count = count.saturating_add(1);
+            if bytes > SPARE_BYTES || count > SPARE_DMBS {
+                return false;
             }
             at = list.next(&mut self.buffers, spare);
         }
-        false
+        true
     }
 
     /// The connection that has a DMB.

@@ -445,6 +445,28 @@ fn finished_dmbs_keep_their_pages_up_to_a_number_of_bytes() {
     assert!(files.iter().all(|file| taken(file) == 0));
 }
 
+/// What this side did not write to has no pages.
+//= SHM-057 test
+#[test]
+fn finished_dmbs_count_by_what_was_written_to_them() {
+    let (mut device, far, _doorbells) = with_hostile();
+    let count = WHOLE / MAX_DMB_LEN as usize + 30;
+    let files: Vec<_> = (1..=count as u64)
+        .map(|token| {
+            let file = offered(&far, token, MAX_DMB_LEN);
+            let remote = device
+                .attach_dmb(HOSTILE, DmbToken(token), MAX_DMB_LEN)
+                .unwrap();
+            device.move_data(remote, 0, 8_000, &[1; 1_000]).unwrap();
+            device.discard_dmb(remote).unwrap();
+            file
+        })
+        .collect();
+    assert!(files.iter().all(|file| taken(file) > 0));
+    expire(&mut device);
+    assert!(files.iter().all(|file| taken(file) == 0));
+}
+
 //= SHM-057 test
 #[test]
 fn an_own_dmb_is_used_again_with_an_empty_head_and_not_for_strangers() {
