@@ -31,6 +31,8 @@ pub struct Setup {
     pub most_dmbs: usize,
     /// Buffers of both hosts.
     pub buffers: BufferSize,
+    /// Tables of both hosts.
+    pub limits: fn() -> Limits,
 }
 
 impl Setup {
@@ -44,6 +46,7 @@ impl Setup {
             signal_latency: Duration::from_micros(2),
             most_dmbs: 1888,
             buffers: BufferSize::K16,
+            limits: || Limits::for_connections(8),
         }
     }
 
@@ -60,7 +63,7 @@ impl Setup {
             config.send_buffer = self.buffers;
             let eid = Eid::user("SMCD-STORIES").expect("it is one");
             config.v2.ueids.push(eid).expect("the first one");
-            let host = sim.add_host(name, config, Limits::for_connections(8), &[]);
+            let host = sim.add_host(name, config, (self.limits)(), &[]);
             let attaches = self.attaches[usize::from(number - 1)];
             sim.add_ism(host, self.device(number, attaches));
             host

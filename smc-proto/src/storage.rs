@@ -210,7 +210,8 @@ mod owned {
         }
 
         /// Limits for `connections` connections, all of which may go to
-        /// different peers or to one.
+        /// different peers or to one. There are two buffers for each, and as many further ones, 256
+        /// at most, for spare DMBs of SMC-D, which take no place that a connection could need.
         #[must_use]
         pub fn for_connections(connections: usize) -> Self {
             let spare = connections.saturating_add(8);
@@ -219,7 +220,7 @@ mod owned {
                 handshakes: spare.min(1024),
                 groups: spare.min(1024),
                 links: spare.saturating_mul(2).min(2048),
-                buffers: spare.saturating_mul(2),
+                buffers: spare.saturating_mul(2).saturating_add(spare.min(256)),
                 remote_rmbs: spare.saturating_mul(2),
             }
         }

@@ -87,11 +87,12 @@ impl SharedRegion {
         self.map.len()
     }
 
-    /// Bytes that may have pages because this side has written to them: the page of the head, and
-    /// all up to the end of what it copied in.
+    /// Bytes that may have pages because this side has written to them: those of the head, and all
+    /// up to the end of what it copied in, in whole pages.
     pub(crate) fn written(&self) -> usize {
         let end = self.copied_to.load(Ordering::Relaxed).max(1) as usize;
-        end.next_multiple_of(file::PAGE as usize).min(self.len())
+        let pages = end.checked_next_multiple_of(rustix::param::page_size());
+        pages.unwrap_or(end).min(self.len())
     }
 
     /// Where it is mapped, for a device that reaches it by itself.
@@ -111,7 +112,7 @@ impl SharedRegion {
             let target = self.address().add(end - source.len());
             core::ptr::copy_nonoverlapping(source.as_ptr(), target, source.len());
         }
-        // Lengths of mappings are those of a `u32`.
+        // A mapping has at most `u32::MAX` bytes.
         let end = end as u32;
         if self.copied_to.load(Ordering::Relaxed) < end {
             self.copied_to.store(end, Ordering::Relaxed);

@@ -3,6 +3,7 @@
 use conformance::smcd::{DEVICE, Setup};
 use smc_proto::config::Offers;
 use smc_proto::event::CloseReason;
+use smc_proto::storage::Limits;
 use smc_proto::time::Duration;
 use smc_proto::wire::types::{BufferSize, Chid};
 use smc_transport_sim::sim::Transport;
@@ -141,11 +142,12 @@ fn a_dmb_is_used_again_only_after_an_orderly_end_and_is_zero() {
     let _ = DEVICE;
 }
 
-/// DMBs of 1 MiB, some connections that receive so much each, and all of them end: spare DMBs of
-/// the server.
-fn spare_after(connections: usize, received: usize) -> usize {
+/// Spare DMBs of a server after `connections` connections have ended, each of which received
+/// `received` bytes in a DMB of 1 MiB.
+fn spare_after(connections: usize, received: usize, limits: fn() -> Limits) -> usize {
     let mut pair = Setup {
         buffers: BufferSize::from_code(6),
+        limits,
         ..Setup::new(true)
     }
     .build();
@@ -168,7 +170,17 @@ fn spare_after(connections: usize, received: usize) -> usize {
 #[test]
 fn spare_dmbs_count_by_what_was_received_in_them() {
     //= D-057 test
-    assert_eq!(spare_after(30, 100), 30, "a page of each has been written");
-    assert_eq!(spare_after(10, 1_200_000), 8, "8 MiB");
-    assert_eq!(spare_after(20, 600_000), 13, "8 MiB, in pages");
+    let limits = || Limits::for_connections(300);
+    assert_eq!(spare_after(30, 100, limits), 30, "4 KiB of each count");
+    assert_eq!(spare_after(10, 1_200_000, limits), 8, "8 MiB");
+    assert_eq!(spare_after(20, 600_000, limits), 13, "units of 4 KiB");
+    assert_eq!(spare_after(280, 1, limits), 256);
+}
+
+#[test]
+fn spare_dmbs_leave_two_buffers_for_each_further_connection() {
+    //= D-057 test
+    assert_eq!(spare_after(4, 100, || Limits::new(4, 4, 2, 0, 8, 8)), 0);
+    assert_eq!(spare_after(4, 100, || Limits::new(4, 4, 2, 0, 9, 8)), 1);
+    assert_eq!(spare_after(4, 100, || Limits::new(4, 4, 2, 0, 11, 8)), 3);
 }

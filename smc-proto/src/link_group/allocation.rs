@@ -267,12 +267,16 @@ impl Groups<'_> {
             };
         let size = usize::from(buffer.size.code());
         let kind = buffer.kind;
+        let is_dmb = kind == BufferKind::Rmb && buffer.ism.is_some();
         if let Some(list) = group
             .spare
             .get_mut(buffer.kind as usize)
             .and_then(|l| l.get_mut(size))
         {
-            if usable {
+            if usable && is_dmb {
+                // The one used last goes to the next connection, and the others become idle.
+                list.push_front(&mut self.buffers, index);
+            } else if usable {
                 list.push_back(&mut self.buffers, index);
             } else {
                 list.remove(&mut self.buffers, index);

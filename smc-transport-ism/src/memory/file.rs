@@ -27,7 +27,7 @@ const TMPFS_MAGIC: u64 = 0x0102_1994;
 const BLOCK: u64 = 512;
 
 /// The smallest page there is.
-pub(super) const PAGE: u32 = 4096;
+const PAGE: u32 = 4096;
 
 /// Most bytes that a file of this process may have (`RLIMIT_FSIZE`), if there is a limit.
 /// DMBs are such files: longer ones cannot be registered.

@@ -22,7 +22,6 @@
 //!   attached again: a thread frees its pages at some time.
 
 use std::collections::VecDeque;
-use std::ops::RangeFrom;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -62,6 +61,9 @@ pub(super) const WHOLE_FOR: Duration = Duration::from_millis(1500);
 /// to free those pages here would be done twice.
 pub(super) const WHOLE: usize = 64 << 20;
 
+/// Most finished DMBs of one peer that keep all pages.
+pub(super) const MOST_WHOLE: usize = 512;
+
 /// A mapped DMB of a peer.
 #[derive(Debug)]
 pub(super) struct Named {
@@ -78,16 +80,18 @@ struct Finished {
     /// When its connection ended.
     since: Instant,
     dmb: Named,
-    /// Whether it has all pages still, not the head's alone.
-    is_whole: bool,
+    /// Bytes that this side has written to it, if it has all pages still and not the head's alone.
+    whole: Option<usize>,
 }
 
 impl Finished {
-    /// Frees all pages but the head's.
-    fn free_ring(&mut self) {
-        if std::mem::take(&mut self.is_whole) {
+    /// Frees all pages but the head's. Returns how many bytes no longer count as written.
+    fn free_ring(&mut self) -> usize {
+        let written = self.whole.take();
+        if written.is_some() {
             self.dmb.region.discard_ring();
         }
+        written.unwrap_or(0)
     }
 }
 
@@ -97,6 +101,10 @@ pub(super) struct Kept {
     unread: Vec<Named>,
     /// The oldest first. Those with all pages are the newest.
     finished: VecDeque<Finished>,
+    /// Number of the finished DMBs that have all pages.
+    whole: usize,
+    /// Bytes that this side has written to these.
+    written: usize,
 }
 
 impl Kept {
@@ -115,49 +123,58 @@ impl Kept {
         if Arc::strong_count(&dmb.region) > 1 {
             return;
         }
+        let written = dmb.region.written();
+        self.whole += 1;
+        self.written += written;
         self.finished.push_back(Finished {
             since: now,
             dmb,
-            is_whole: true,
+            whole: Some(written),
         });
-        let most = if reusable { WHOLE } else { 0 };
-        self.limit_whole(most);
-    }
-
-    /// Frees pages of the oldest DMBs, until this side has written at most `most` bytes to those
-    /// with all pages.
-    fn limit_whole(&mut self, most: usize) {
-        let whole = self.whole();
-        let written = self.finished.range(whole.clone());
-        let mut bytes: usize = written.map(|finished| finished.dmb.region.written()).sum();
-        for finished in self.finished.range_mut(whole) {
-            if bytes <= most {
-                return;
-            }
-            bytes -= finished.dmb.region.written();
-            finished.free_ring();
+        let most = if reusable {
+            (MOST_WHOLE, WHOLE)
+        } else {
+            (0, 0)
+        };
+        while self.whole > 0 && (self.whole > most.0 || self.written > most.1) {
+            self.free_oldest_ring();
         }
     }
 
-    /// Places of the finished DMBs that have all pages.
-    fn whole(&self) -> RangeFrom<usize> {
-        let newest_first = self.finished.iter().rev();
-        let count = newest_first
-            .take_while(|finished| finished.is_whole)
-            .count();
-        self.finished.len() - count..
+    /// The oldest of the finished DMBs that have all pages.
+    fn oldest_whole(&self) -> Option<&Finished> {
+        let place = self.finished.len().checked_sub(self.whole)?;
+        self.finished.get(place)
+    }
+
+    /// Frees pages of the oldest DMB that has all of them.
+    fn free_oldest_ring(&mut self) {
+        let place = self.finished.len().saturating_sub(self.whole);
+        self.whole = self.whole.saturating_sub(1);
+        if let Some(finished) = self.finished.get_mut(place) {
+            self.written = self.written.saturating_sub(finished.free_ring());
+        }
+    }
+
+    /// Takes out a finished DMB.
+    fn remove(&mut self, place: usize) -> Option<Named> {
+        let finished = self.finished.remove(place)?;
+        if let Some(written) = finished.whole {
+            self.whole = self.whole.saturating_sub(1);
+            self.written = self.written.saturating_sub(written);
+        }
+        Some(finished.dmb)
     }
 
     /// Frees pages of DMBs that were not announced again within [`WHOLE_FOR`]. Returns when the
     /// next one is due.
     fn expire_whole(&mut self, now: Instant) -> Option<Instant> {
-        let whole = self.whole();
-        for finished in self.finished.range_mut(whole) {
-            let until = finished.since + WHOLE_FOR;
+        while let Some(oldest) = self.oldest_whole() {
+            let until = oldest.since + WHOLE_FOR;
             if now < until {
                 return Some(until);
             }
-            finished.free_ring();
+            self.free_oldest_ring();
         }
         None
     }
@@ -168,7 +185,7 @@ impl Kept {
             .finished
             .iter()
             .rposition(|finished| finished.dmb.token == token)?;
-        self.finished.remove(place).map(|finished| finished.dmb)
+        self.remove(place)
     }
 
     /// Length in bytes of the finished DMB that [`Self::take`] returns for a token, if it can be
@@ -183,8 +200,7 @@ impl Kept {
 
     /// Frees the finished DMB that has been kept longest.
     fn drop_oldest(&mut self) {
-        let oldest = self.finished.pop_front();
-        oldest.inspect(|finished| finished.dmb.region.discard());
+        self.remove(0).inspect(|dmb| dmb.region.discard());
     }
 
     /// Frees finished DMBs that have been kept for `time`, down to `most`, and pages of those that
@@ -209,8 +225,8 @@ impl Kept {
         // Peers withdraw the oldest first, most often: removing that moves no others.
         let is_it = |finished: &Finished| finished.dmb.token == token;
         while let Some(place) = self.finished.iter().position(is_it) {
-            let removed = self.finished.remove(place);
-            removed.inspect(|finished| finished.dmb.region.discard_withdrawn());
+            self.remove(place)
+                .inspect(|dmb| dmb.region.discard_withdrawn());
         }
     }
 
@@ -218,6 +234,7 @@ impl Kept {
     /// and their charge.
     //= SHM-051
     pub(super) fn discard_all(&mut self) {
+        (self.whole, self.written) = (0, 0);
         let finished = self.finished.drain(..).map(|finished| finished.dmb);
         let all = self.unread.drain(..).chain(finished);
         all.for_each(|dmb| dmb.region.discard());
@@ -241,7 +258,9 @@ impl Kept {
 //= SHM-053
 impl Drop for Kept {
     fn drop(&mut self) {
-        self.finished.iter_mut().for_each(Finished::free_ring);
+        for finished in &mut self.finished {
+            finished.free_ring();
+        }
     }
 }
 

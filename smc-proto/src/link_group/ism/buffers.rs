@@ -18,14 +18,15 @@ use crate::wire::types::DmbToken;
 /// How long a DMB is spare before it is unregistered, at most.
 pub(crate) const SPARE_DMB: Duration = Duration::from_secs(1);
 
-/// Most bytes in which the peer has written of the spare DMBs of one size that a group keeps.
+/// Most bytes that connections may have received in the spare DMBs of one size of a group, counted
+/// in units of [`COUNTED`] bytes of each DMB.
 const SPARE_BYTES: u32 = 8 << 20;
 
 /// Most spare DMBs of one size that a group keeps.
 const SPARE_DMBS: u32 = 256;
 
-/// Unit in which memory is counted as written, in bytes.
-const PAGE: u32 = 4096;
+/// Unit in which the received part of a DMB is counted, in bytes: the usual page.
+const COUNTED: u32 = 4096;
 
 /// State of a buffer of SMC-D beside its memory's.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -36,8 +37,9 @@ pub(crate) enum IsmBuffer {
         token: DmbToken,
         /// The connection that receives in it.
         owner: ConnIdx,
-        /// Bytes from its start on in which connections have received, in whole pages.
-        written: u32,
+        /// Length of the part, from the start, that connections have received in, in bytes: a
+        /// multiple of [`COUNTED`].
+        received: u32,
     },
     /// A send buffer.
     Source {
@@ -66,7 +68,7 @@ impl IsmBuffer {
             BufferKind::Rmb => Self::Dmb {
                 token: DmbToken(0),
                 owner: Idx::NONE,
-                written: 0,
+                received: 0,
             },
             BufferKind::Send => Self::Source {
                 target: None,
@@ -89,7 +91,7 @@ impl IsmBuffer {
 
     pub(crate) fn fingerprint<H: Hasher>(self, hasher: &mut H) {
         match self {
-            // A token is a name, whose value decides nothing; what was written decides only how
+            // A token is a name, whose value decides nothing; what was received decides only how
             // many spare DMBs are kept.
             Self::Dmb { owner, .. } => (0u8, owner).hash(hasher),
             Self::Source {
@@ -115,17 +117,18 @@ impl Buffer {
         }
     }
 
-    /// Bytes of a DMB of this side that have pages when one more connection has received
-    /// `received` bytes in it: the head and what follows, in whole pages. `None` if it is no DMB.
-    fn written_with(&self, received: u64) -> Option<u32> {
-        let Some(IsmBuffer::Dmb { written, .. }) = self.ism else {
+    /// Length of the part of a DMB of this side that connections have received in, if one more has
+    /// received `bytes`: the head and what follows, as a multiple of [`COUNTED`]. `None` if the
+    /// buffer is no DMB.
+    fn received_with(&self, bytes: u64) -> Option<u32> {
+        let Some(IsmBuffer::Dmb { received, .. }) = self.ism else {
             return None;
         };
         let length = self.size.octets();
-        let end = received.saturating_add(CDC_ISM_LENGTH as u64);
+        let end = bytes.saturating_add(CDC_ISM_LENGTH as u64);
         let end = u32::try_from(end).unwrap_or(length).min(length);
-        let end = end.checked_next_multiple_of(PAGE).unwrap_or(length);
-        Some(written.max(end))
+        let end = end.checked_next_multiple_of(COUNTED).unwrap_or(length);
+        Some(received.max(end))
     }
 
     /// Whether a send buffer is attached to the DMB that it is to be attached to.
@@ -264,22 +267,19 @@ impl Groups<'_> {
         let connection = record.and_then(|record| record.connection.as_ref());
         let graceful = connection.and_then(Connection::cause) == Some(CloseCause::Orderly);
         let is_finished = connection.is_some_and(Connection::is_peer_finished);
-        let received = connection.map_or(0, |connection| connection.stats().bytes_received);
-        let written = self
-            .buffers
-            .at(index)
-            .and_then(|b| b.written_with(received));
-        let keeps = graceful && written.is_some_and(|bytes| self.keeps_spare_dmb(index, bytes));
+        let bytes = connection.map_or(0, |connection| connection.stats().bytes_received);
+        let part = self.buffers.at(index).and_then(|b| b.received_with(bytes));
+        let keeps = graceful && part.is_some_and(|part| self.keeps_spare_dmb(index, part));
         let Some(b) = self.buffers.at_mut(index) else {
             return;
         };
         match &mut b.ism {
             None => {}
             Some(IsmBuffer::Dmb {
-                owner, written: of, ..
+                owner, received, ..
             }) => {
                 *owner = Idx::NONE;
-                *of = written.unwrap_or(*of);
+                *received = part.unwrap_or(*received);
                 b.retired |= !keeps;
             }
             Some(IsmBuffer::Source {
@@ -295,12 +295,16 @@ impl Groups<'_> {
         }
     }
 
-    /// Whether a DMB in which `written` bytes have pages is kept for the next connection of its
-    /// group: not if the group has enough spare DMBs of that size, or if connections need the
-    /// place in the table.
-    fn keeps_spare_dmb(&mut self, index: BufferIdx, written: u32) -> bool {
-        let capacity = self.buffers.capacity();
-        if self.buffers.used() > capacity.saturating_sub(capacity >> 2) {
+    /// Whether a DMB that connections have received `part` bytes in is kept for the next connection
+    /// of its group: if the group has not enough spare DMBs of that size, and further connections do
+    /// not need its place in the table, two each.
+    //= D-057
+    fn keeps_spare_dmb(&mut self, index: BufferIdx, part: u32) -> bool {
+        let free = |used: u32, capacity: u32| capacity.saturating_sub(used);
+        let connections = &self.data.connections;
+        let connections = free(connections.used(), connections.capacity());
+        let places = free(self.buffers.used(), self.buffers.capacity());
+        if places <= connections.saturating_mul(2) {
             return false;
         }
         let Some((group, size)) = self.buffers.at(index).map(|b| (b.group, b.size)) else {
@@ -312,12 +316,12 @@ impl Groups<'_> {
         let Some(list) = list.copied() else {
             return false;
         };
-        let (mut bytes, mut count) = (written, 1u32);
+        let (mut bytes, mut count) = (part, 1u32);
         let mut at = list.first();
         while let Some(spare) = at {
-            if let Some(IsmBuffer::Dmb { written, .. }) = self.buffers.at(spare).and_then(|b| b.ism)
-            {
-                bytes = bytes.saturating_add(written);
+            let spare_dmb = self.buffers.at(spare).and_then(|b| b.ism);
+            if let Some(IsmBuffer::Dmb { received, .. }) = spare_dmb {
+                bytes = bytes.saturating_add(received);
             }
             count = count.saturating_add(1);
             if bytes > SPARE_BYTES || count > SPARE_DMBS {

@@ -445,7 +445,7 @@ fn finished_dmbs_keep_their_pages_up_to_a_number_of_bytes() {
     assert!(files.iter().all(|file| taken(file) == 0));
 }
 
-/// What this side did not write to has no pages.
+/// A page of each behind the head's has been written.
 //= SHM-057 test
 #[test]
 fn finished_dmbs_count_by_what_was_written_to_them() {
@@ -457,7 +457,9 @@ fn finished_dmbs_count_by_what_was_written_to_them() {
             let remote = device
                 .attach_dmb(HOSTILE, DmbToken(token), MAX_DMB_LEN)
                 .unwrap();
-            device.move_data(remote, 0, 8_000, &[1; 1_000]).unwrap();
+            device
+                .move_data(remote, 0, page() as u32, &[1; 1_000])
+                .unwrap();
             device.discard_dmb(remote).unwrap();
             file
         })
