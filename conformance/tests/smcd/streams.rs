@@ -159,8 +159,9 @@ fn spare_after(connections: usize, received: usize, limits: fn() -> Limits) -> u
     for [near, far] in ends {
         pair.sim.finish(near);
         pair.sim.finish(far);
+        pair.run(Duration::from_millis(1));
     }
-    pair.run(Duration::from_millis(500));
+    pair.run(Duration::from_millis(100));
     let [spare, _] = pair.sim.wires().ism_in_use(pair.server);
     pair.run(Duration::from_secs(2));
     assert_eq!(pair.sim.wires().ism_in_use(pair.server)[0], 0, "after 1 s");

@@ -36,11 +36,12 @@ impl Groups<'_> {
             IsmCompletion::DmbAttached { buffer } => self.on_attached(buffer),
             IsmCompletion::DmbDetached { buffer } => self.on_detached(buffer),
             IsmCompletion::DmbCleared { buffer } => {
-                if let Some(index) = self.live_buffer(buffer) {
+                if let Some(index) = self.under_control(buffer, Control::Clear(1)) {
                     if let Some(b) = self.buffers.at_mut(index) {
                         b.on_cleared(0);
                     }
                     self.trace_buffer(index, || TraceEvent::ElementCleared);
+                    self.limit_spare_dmbs(index);
                     self.schedule_buffer(index);
                     self.list_spare(index);
                 }

@@ -268,11 +268,10 @@ impl Groups<'_> {
         let graceful = connection.and_then(Connection::cause) == Some(CloseCause::Orderly);
         let is_finished = connection.is_some_and(Connection::is_peer_finished);
         let bytes = connection.map_or(0, |connection| connection.stats().bytes_received);
-        let part = self.buffers.at(index).and_then(|b| b.received_with(bytes));
-        let keeps = graceful && part.is_some_and(|part| self.keeps_spare_dmb(index, part));
         let Some(b) = self.buffers.at_mut(index) else {
             return;
         };
+        let part = b.received_with(bytes);
         match &mut b.ism {
             None => {}
             Some(IsmBuffer::Dmb {
@@ -280,7 +279,7 @@ impl Groups<'_> {
             }) => {
                 *owner = Idx::NONE;
                 *received = part.unwrap_or(*received);
-                b.retired |= !keeps;
+                b.retired |= !graceful;
             }
             Some(IsmBuffer::Source {
                 target,
@@ -295,18 +294,29 @@ impl Groups<'_> {
         }
     }
 
-    /// Whether a DMB that connections have received `part` bytes in is kept for the next connection
-    /// of its group: if the group has not enough spare DMBs of that size, and further connections do
-    /// not need its place in the table, two each.
+    /// Retires a DMB that was cleared, if it is not to be kept for the next connection.
     //= D-057
-    fn keeps_spare_dmb(&mut self, index: BufferIdx, part: u32) -> bool {
+    pub(super) fn limit_spare_dmbs(&mut self, index: BufferIdx) {
+        let keeps = self.keeps_spare_dmb(index);
+        if let Some(b) = self.buffers.at_mut(index) {
+            b.retired |= !keeps;
+        }
+    }
+
+    /// Whether a DMB is kept for the next connection of its group: if the group has not enough spare
+    /// DMBs of that size, and further connections do not need its place in the table, two each.
+    fn keeps_spare_dmb(&mut self, index: BufferIdx) -> bool {
         let free = |used: u32, capacity: u32| capacity.saturating_sub(used);
         let connections = &self.data.connections;
         let connections = free(connections.used(), connections.capacity());
         let places = free(self.buffers.used(), self.buffers.capacity());
-        if places <= connections.saturating_mul(2) {
+        if places < connections.saturating_mul(2) {
             return false;
         }
+        let Some(IsmBuffer::Dmb { received, .. }) = self.buffers.at(index).and_then(|b| b.ism)
+        else {
+            return false;
+        };
         let Some((group, size)) = self.buffers.at(index).map(|b| (b.group, b.size)) else {
             return false;
         };
@@ -316,7 +326,7 @@ impl Groups<'_> {
         let Some(list) = list.copied() else {
             return false;
         };
-        let (mut bytes, mut count) = (part, 1u32);
+        let (mut bytes, mut count) = (received, 1u32);
         let mut at = list.first();
         while let Some(spare) = at {
             let spare_dmb = self.buffers.at(spare).and_then(|b| b.ism);
