@@ -59,6 +59,7 @@ mod link_state;
 mod llc;
 mod matching;
 mod moving;
+mod open_transmit;
 mod peer_rmbs;
 mod ports;
 mod remote_rmb;
@@ -76,9 +77,7 @@ mod work;
 pub(crate) use completions::UselessBuffer;
 pub(crate) use context::Groups;
 #[cfg(feature = "smc-d")]
-pub(crate) use ism::{
-    Answer, IsmBuffer, IsmFollowUp, IsmPeer, IsmTransmit, PeerDmb, owner_of, same_device,
-};
+pub(crate) use ism::{Answer, IsmBuffer, IsmFollowUp, IsmPeer, PeerDmb, owner_of, same_device};
 pub(crate) use kind::{GroupKind, SmcrGroup};
 pub(crate) use matching::{peer_bucket, qpn_bucket};
 
@@ -89,6 +88,9 @@ pub(crate) use link::list as link_list;
 pub(crate) use link::{QpGoal, QpState, SendKind};
 pub(crate) use link_state::{LinkNotified, LinkState};
 pub(crate) use llc::{AddLinkSchedule, Addition, Flow, Formation};
+#[cfg(feature = "smc-d")]
+pub(crate) use open_transmit::IsmTransmit;
+pub(crate) use open_transmit::LinkTransmit;
 pub use remote_rmb::RemoteRmb;
 pub(crate) use remote_rmb::find as find_remote_rmb;
 pub(crate) use room::Acquired;

@@ -182,15 +182,7 @@ impl DataPath<'_> {
             &mut transmit,
             deferred,
         )?;
-        smcd.transmit = Some(IsmTransmit {
-            conn: transmit.conn,
-            buffer: transmit.buffer,
-            writes: transmit.writes,
-            cdc: transmit.cdc,
-            record: taken.record,
-            moves_done: 0,
-            keeps_place: taken.keeps_place,
-        });
+        smcd.transmit = Some(IsmTransmit::new(&transmit, taken.record, taken.keeps_place));
         self.finish_transmit(taken, &transmit, deferred);
         Some(())
     }

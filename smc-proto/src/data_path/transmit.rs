@@ -11,7 +11,7 @@
 //! [`next_transmit`](DataPath::next_transmit) and [`next_signal`](DataPath::next_signal) hand
 //! out a whole transmit at once. A device that polls command by command is served by
 //! `link_group/work.rs` and `link_group/ism/work.rs`, with
-//! [`take_transmit`](DataPath::take_transmit).
+//! [`open_transmit`](DataPath::open_transmit) and its counterpart for SMC-D.
 
 use super::{DataPath, Deferred};
 use crate::command::DataTransmit;
@@ -19,7 +19,7 @@ use crate::connection::NotifyRecord;
 use crate::connection_record::ConnectionRecord;
 use crate::core::Core;
 use crate::id::{ConnId, DeviceId, Idx, LinkId, LinkIdx, WrId};
-use crate::link_group::{Link, SendKind, TransmitQueue};
+use crate::link_group::{Link, LinkTransmit, SendKind, TransmitQueue};
 use crate::slots::{Linked, List, Pool};
 use crate::trace::{MarksBefore, Tap};
 
@@ -62,7 +62,7 @@ impl DataPath<'_> {
     /// Returns whether the link keeps its place on its device's list, or `None` if no connection
     /// is ready, or the first one has nothing to send. Follow-up work is put into `deferred`.
     #[inline(always)]
-    pub(crate) fn take_transmit(
+    fn take_transmit(
         &mut self,
         link: LinkIdx,
         transmit: &mut DataTransmit,
@@ -92,6 +92,20 @@ impl DataPath<'_> {
         let keeps_place = taken.keeps_place;
         self.finish_transmit(taken, transmit, deferred);
         Some(keeps_place)
+    }
+
+    /// Opens the transmit of the connection at the front of a link's list, for a device that polls it
+    /// command by command. `None` if no connection is ready, the first one has nothing to send, or
+    /// the link has no free slot. Follow-up work is put into `deferred`.
+    pub(crate) fn open_transmit(&mut self, link: LinkIdx, deferred: &mut Deferred) -> Option<()> {
+        let state = self.links.at(link)?;
+        if !state.has_data_slot() {
+            return None;
+        }
+        let mut transmit = DataTransmit::EMPTY;
+        let keeps_place = self.take_transmit(link, &mut transmit, deferred)?;
+        self.links.at_mut(link)?.transmit = Some(LinkTransmit::over_link(&transmit, keeps_place));
+        Some(())
     }
 
     /// Does what follows from a transmit once it has its place: makes its events, and puts follow-up

@@ -17,14 +17,12 @@ mod ending;
 mod events;
 mod group;
 mod matching;
-mod transmit;
 mod work;
 
 pub(crate) use answers::IsmFollowUp;
 pub(crate) use buffers::{IsmBuffer, PeerDmb, SPARE_DMB, owner_of};
 pub(crate) use events::Answer;
 pub(crate) use group::SmcdGroup;
-pub(crate) use transmit::IsmTransmit;
 
 use crate::id::DeviceId;
 use crate::wire::types::IsmGid;

@@ -1,14 +1,13 @@
 //! A link: one queue pair of this side and what is in flight on it.
 
-mod open_transmit;
 mod queue_pair;
 
 use core::hash::{Hash, Hasher};
 
-pub(crate) use open_transmit::OpenTransmit;
 pub(crate) use queue_pair::{QpGoal, QpState};
 
 use super::link_state::{LinkNotified, LinkState};
+use super::open_transmit::LinkTransmit;
 use super::transmit_queue::TransmitQueue;
 use crate::command::QpAddress;
 use crate::config::{DATA_SLOTS, LINKS_PER_GROUP, REPLY_SLOTS, SEND_SLOTS};
@@ -69,7 +68,7 @@ pub struct Link {
     /// it had none.
     flowed_at: u64,
     /// The transmit that is given out step by step; its SEND counts as in flight already.
-    pub(crate) transmit: Option<OpenTransmit>,
+    pub(crate) transmit: Option<LinkTransmit>,
     pub(crate) in_flight: Queue<SendKind, SEND_SLOTS>,
     pub(crate) replies: Queue<[u8; LLC_LENGTH], REPLY_SLOTS>,
     /// The request of the group's exchange, to be sent on this link.

@@ -1,10 +1,9 @@
 //! The next command for an RNIC: control commands first, then LLC messages, then data.
 
 use super::SendKind;
-use super::link::OpenTransmit;
-use crate::command::{DataTransmit, RdmaCommand};
+use crate::command::RdmaCommand;
 use crate::connection_record::Phase;
-use crate::data_path::Deferred;
+use crate::data_path::{DataPath, Deferred};
 use crate::devices::BufferDevice;
 use crate::id::{BufferIdx, DeviceId, Idx, LinkId, LinkIdx, WrId};
 use crate::link_group::Groups;
@@ -83,7 +82,8 @@ impl Groups<'_> {
             return Some(command);
         }
         //= CDC-003
-        self.start_transmit(link)
+        self.open_transmit(|data, deferred| data.open_transmit(link, deferred))?;
+        self.continue_transmit(link)
     }
 
     #[inline(never)]
@@ -101,30 +101,19 @@ impl Groups<'_> {
         })
     }
 
-    /// Starts the transmit of the next connection on the link's list; its first command.
-    fn start_transmit(&mut self, link: LinkIdx) -> Option<RdmaCommand> {
-        self.open_transmit(link)?;
-        self.continue_transmit(link)
-    }
-
-    /// Starts the transmit of the next connection on the link's list. `None` if no connection
-    /// has anything to send, or the link has no free slot.
-    fn open_transmit(&mut self, link: LinkIdx) -> Option<()> {
+    /// Starts the transmit of the first connection of a path that has anything to send. `open` does
+    /// so for the connection at the front of the path's list, and takes it off the list. `None` if
+    /// there is no such connection, or the path has no free slot.
+    pub(super) fn open_transmit(
+        &mut self,
+        open: impl Fn(&mut DataPath<'_>, &mut Deferred) -> Option<()>,
+    ) -> Option<()> {
         loop {
-            let state = self.link(link)?;
-            if !state.has_data_slot() {
-                return None;
-            }
-            let (mut transmit, mut deferred) = (DataTransmit::EMPTY, Deferred::Nothing);
-            let keeps_place = self.data.take_transmit(link, &mut transmit, &mut deferred);
+            let mut deferred = Deferred::Nothing;
+            let opened = open(&mut self.data, &mut deferred);
             self.execute(deferred);
-            if let Some(keeps_place) = keeps_place {
-                self.data.links.at_mut(link)?.transmit =
-                    Some(OpenTransmit::new(transmit, keeps_place));
-                return Some(());
-            }
-            if deferred == Deferred::Nothing {
-                return None;
+            if opened.is_some() || deferred == Deferred::Nothing {
+                return opened;
             }
         }
     }
@@ -133,7 +122,7 @@ impl Groups<'_> {
     fn continue_transmit(&mut self, link: LinkIdx) -> Option<RdmaCommand> {
         let state = self.data.links.at_mut(link)?;
         let open = state.transmit.as_mut()?;
-        let record = self.data.connections.at(open.conn().index);
+        let record = self.data.connections.at(open.conn.index);
         // A connection that has lost its element writes no more to it (AMB-50), nor does one
         // that has ended: the peer may use the element for another connection by now.
         //= ABORT-007

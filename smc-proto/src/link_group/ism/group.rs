@@ -2,9 +2,10 @@
 
 use core::hash::{Hash, Hasher};
 
+use super::super::open_transmit::IsmTransmit;
 use super::super::transmit_queue::TransmitQueue;
 use super::super::{GroupKind, LinkGroup};
-use super::{IsmPeer, IsmTransmit};
+use super::IsmPeer;
 use crate::devices::BufferDevice;
 use crate::id::{ConnIdx, GroupIdx};
 use crate::link_group::Groups;

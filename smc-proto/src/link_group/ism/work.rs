@@ -1,10 +1,9 @@
 //! The next command for an ISM device: answers to events first, then control commands, then data.
 
-use super::IsmTransmit;
+use super::super::open_transmit::IsmTransmit;
 use crate::command::IsmCommand;
 use crate::config::ConnectionConfig;
 use crate::connection::{Connection, NotifyRecord};
-use crate::data_path::Deferred;
 use crate::id::{DeviceId, GroupIdx};
 use crate::link_group::Groups;
 use crate::time::Instant;
@@ -37,25 +36,9 @@ impl Groups<'_> {
             return self.next_farewell(group);
         }
         if g.smcd_mut()?.transmit.is_none() {
-            self.open_smcd_transmit(group)?;
+            self.open_transmit(|data, deferred| data.open_smcd_transmit(group, deferred))?;
         }
         self.next_step(group)
-    }
-
-    /// Starts the transmit of the next connection on the group's list. `None` if no connection has
-    /// anything to send.
-    fn open_smcd_transmit(&mut self, group: GroupIdx) -> Option<()> {
-        loop {
-            let mut deferred = Deferred::Nothing;
-            let opened = self.data.open_smcd_transmit(group, &mut deferred);
-            self.execute(deferred);
-            if opened.is_some() {
-                return opened;
-            }
-            if deferred == Deferred::Nothing {
-                return None;
-            }
-        }
     }
 
     /// The next command of the group's open transmit: a move, unless the bytes are in the peer's DMB
@@ -90,7 +73,7 @@ impl Groups<'_> {
         transmit: &IsmTransmit,
         complete: impl FnOnce(&mut Connection, Instant, &ConnectionConfig, NotifyRecord),
     ) {
-        let (conn, record) = (transmit.conn, transmit.record);
+        let (conn, record) = (transmit.conn, transmit.of_path);
         if self.data.connections.is_live(conn.index, conn.generation) {
             self.with_connection(conn.index, |connection, now, config| {
                 complete(connection, now, &config.connection, record);
