@@ -65,6 +65,11 @@ fn answer_delete_rkey(s: &mut Script) {
     s.send(Peer::reply_to(&request));
 }
 
+/// Whether RMB and send buffer of a connection were there before, once it has both.
+fn reused(s: &mut Script, conn: ConnId) -> Option<(bool, bool)> {
+    s.endpoint.conn(conn)?.reused_buffers()
+}
+
 #[track_caller]
 fn accepts_large(s: &mut Script, conn: ConnId) -> AcceptConfirm {
     let request = LlcMessage::ConfirmRkey(s.expect_confirm_rkey());
@@ -92,6 +97,8 @@ fn a_group_with_a_spare_rmb_among_255_takes_a_connection_again() {
     s.confirm(conn, s.peer.subsequent(100));
     s.expect_established(conn);
     s.expect_silence();
+    check!(s, reused(&mut s, conn), Some((true, true)));
+    check!(s, reused(&mut s, members[0].0), Some((false, false)));
     // Full of connections it takes no more.
     check!(s, s.server_accepts().1.first_contact, true);
     check!(s, s.endpoint.usage().groups, 2);
@@ -129,9 +136,11 @@ fn a_spare_rmb_of_another_size_is_withdrawn_to_make_room() {
     s.expect_transcript(&["command Clear", "DELETE RKEY request"]);
     let request = s.expect_delete_rkey();
     s.expect_silence();
+    check!(s, reused(&mut s, conn), None);
     s.send(Peer::reply_to(&LlcMessage::DeleteRkey(request)));
     s.expect_transcript(&["DELETE RKEY reply", "command Free", "command Alloc"]);
     accepts_large(&mut s, conn);
+    check!(s, reused(&mut s, conn), Some((false, true)));
     s.confirm(conn, s.peer.subsequent(8));
     s.expect_established(conn);
     s.end();

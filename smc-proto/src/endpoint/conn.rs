@@ -105,11 +105,12 @@ impl ConnMut<'_> {
     }
 
     /// Whether the RMB element, and the send buffer, are of buffers that were there before the
-    /// connection, for which nothing was allocated; while there are buffers.
+    /// connection, for which nothing was allocated. `None` unless the connection has both.
     #[must_use]
     pub fn reused_buffers(&self) -> Option<(bool, bool)> {
-        let [rmb, send] = self.member()?.reused;
-        Some((rmb, send))
+        let record = self.member()?;
+        let [rmb, send] = record.reused;
+        (record.rmb.buffer.is_some() && record.send_buffer.is_some()).then_some((rmb, send))
     }
 
     /// How far the connection has got, and the alert token of this side; `None` before it

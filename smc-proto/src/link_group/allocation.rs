@@ -132,7 +132,7 @@ impl Groups<'_> {
         }
         match spare.or_else(|| self.new_buffer(group, conn, kind, size)) {
             Some(index) => {
-                self.give_element(conn, index);
+                self.give_element(conn, index, spare.is_some());
                 Acquired::Yes
             }
             None => Acquired::No,
@@ -185,7 +185,8 @@ impl Groups<'_> {
         Some(BufferDevice::Rnic(link.path.device))
     }
 
-    fn give_element(&mut self, conn: ConnIdx, index: BufferIdx) {
+    /// Gives a connection an element of a buffer, which is `reused` or was made for it.
+    fn give_element(&mut self, conn: ConnIdx, index: BufferIdx, reused: bool) {
         let Some(buffer) = self.buffers.at_mut(index) else {
             return;
         };
@@ -193,8 +194,6 @@ impl Groups<'_> {
             return;
         };
         let kind = buffer.kind;
-        // A new buffer has the connection that it was made for as its waiter.
-        let reused = buffer.waiter != conn;
         // Behind the head, in a DMB.
         //= D-044
         let offset = match buffer.ism {
