@@ -26,12 +26,12 @@ mod translate;
 
 /// `smc-proto`'s cursors, compiled from the file that is translated.
 #[path = "../../smc-proto/src/connection/cursor.rs"]
-#[allow(dead_code, unreachable_pub)]
+#[allow(dead_code, unreachable_pub, reason = "a part of it is compared")]
 mod cursor;
 
 /// `smc-proto`'s spans, compiled from the file that is translated.
 #[path = "../../smc-proto/src/connection/spans.rs"]
-#[allow(dead_code, unreachable_pub)]
+#[allow(dead_code, unreachable_pub, reason = "a part of it is compared")]
 mod spans;
 
 use std::fmt;

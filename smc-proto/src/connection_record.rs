@@ -150,7 +150,10 @@ const _: () = {
 };
 
 /// Where the protocol state of a connection is.
-#[cfg_attr(not(feature = "smc-d"), allow(dead_code))]
+#[cfg_attr(
+    not(feature = "smc-d"),
+    expect(dead_code, reason = "only connections of SMC-D are lent")
+)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Lending {
     /// Here.

@@ -172,7 +172,12 @@ pub mod time;
 #[cfg(feature = "trace")]
 pub mod trace;
 #[cfg(not(feature = "trace"))]
-#[allow(dead_code, unreachable_pub, unused_imports)]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    unused_imports,
+    reason = "no observer gets the events"
+)]
 mod trace;
 pub mod version;
 pub mod wire;

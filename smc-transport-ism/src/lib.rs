@@ -43,7 +43,7 @@ pub mod binding;
 pub mod descriptors;
 pub mod device;
 #[cfg(target_os = "linux")]
-#[cfg_attr(loom, allow(dead_code))]
+#[cfg_attr(loom, allow(dead_code, reason = "models use a part of it"))]
 mod doorbell;
 pub mod in_process;
 #[cfg(all(target_os = "linux", not(loom)))]
@@ -58,8 +58,10 @@ pub mod process;
 mod renamed;
 #[cfg(all(target_os = "linux", not(loom)))]
 pub mod shared;
-// The backends for Linux use more of it.
-#[cfg_attr(any(loom, not(target_os = "linux")), allow(dead_code))]
+#[cfg_attr(
+    any(loom, not(target_os = "linux")),
+    allow(dead_code, reason = "the backends for Linux use more of it")
+)]
 mod slots;
 #[cfg(target_os = "linux")]
 mod sync;

@@ -60,7 +60,7 @@ pub(crate) struct SharedRegion {
     /// End of the bytes that this side has copied in, in bytes from the start.
     copied_to: AtomicU32,
     /// Counts it, if it is a file's.
-    #[allow(dead_code)]
+    #[expect(dead_code, reason = "counts until it is dropped")]
     counted: Option<file::Counted>,
 }
 

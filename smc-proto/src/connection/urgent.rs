@@ -26,7 +26,10 @@ use crate::config::UrgentFlags;
 use crate::wire::cdc::ProducerFlags;
 
 /// CDC messages that carry P and U.
-#[cfg_attr(not(feature = "smc-d"), allow(dead_code))]
+#[cfg_attr(
+    not(feature = "smc-d"),
+    expect(dead_code, reason = "only SMC-D overwrites CDC messages")
+)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Scope {
     /// The one that publishes the urgent byte.

@@ -73,6 +73,7 @@ impl DataPath<'_> {
             index: link,
             generation,
         };
+        debug_assert!(state.has_free_slot(), "the caller has checked that");
         let taken = take_next(
             self.core,
             &mut self.connections,

@@ -342,7 +342,10 @@ pub(crate) struct Registrable {
 }
 
 /// A control command of a buffer.
-#[cfg_attr(not(feature = "smc-d"), allow(dead_code))]
+#[cfg_attr(
+    not(feature = "smc-d"),
+    expect(dead_code, reason = "only buffers of SMC-D are attached")
+)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Control {
     Alloc,

@@ -106,10 +106,8 @@ impl Groups<'_> {
     pub(crate) fn buffer_work(&self, index: BufferIdx) -> Option<(Control, BufferDevice)> {
         let buffer = self.buffers.at(index)?;
         if let Some(ism) = buffer.ism {
-            let is_open = || {
-                let group = self.data.groups.at(buffer.group);
-                group.is_some_and(|group| !group.is_ending())
-            };
+            let group = self.data.groups.at(buffer.group);
+            let is_open = group.is_some_and(|group| !group.is_ending());
             return Some((buffer.wanted_of_ism(ism, is_open)?, buffer.device));
         }
         let wanted = buffer.wanted(|| self.registrable(buffer.group))?;

@@ -11,7 +11,10 @@ use crate::wire::types::{Gid, Mac, PeerId};
 
 /// Kind of a link group, with what only a group of this kind has.
 #[derive(Clone, Debug)]
-#[cfg_attr(not(feature = "smc-d"), allow(dead_code))]
+#[cfg_attr(
+    not(feature = "smc-d"),
+    expect(dead_code, reason = "no group is of SMC-D then")
+)]
 pub(crate) enum GroupKind {
     /// Links between RNICs.
     SmcR(SmcrGroup),
@@ -79,7 +82,7 @@ impl LinkGroup {
         }
     }
 
-    /// What it has as a group of SMC-R, if it is one.
+    /// What it has as a group of SMC-R, to be changed.
     pub(crate) const fn smcr_mut(&mut self) -> Option<&mut SmcrGroup> {
         match &mut self.kind {
             GroupKind::SmcR(smcr) => Some(smcr),

@@ -68,11 +68,7 @@ impl IsmBuffer {
 }
 
 impl Buffer {
-    pub(super) fn wanted_of_ism(
-        &self,
-        ism: IsmBuffer,
-        _: impl FnOnce() -> bool,
-    ) -> Option<Control> {
+    pub(super) const fn wanted_of_ism(&self, ism: IsmBuffer, _: bool) -> Option<Control> {
         match ism {}
     }
 }

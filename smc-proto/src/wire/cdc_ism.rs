@@ -10,7 +10,7 @@ use core::fmt;
 use core::ops::Range;
 
 use super::cdc::{CDC_TYPE, Cdc, ConnectionFlags, ProducerFlags, show_flags};
-use super::types::{AlertToken, Cursor};
+use super::types::Cursor;
 
 /// Octets of the message, and of a DMB element that data never uses.
 //= D-040
@@ -189,11 +189,11 @@ impl CdcIsm {
 impl CdcIsm {
     /// The message in the form of SMC-R, with this number. SMC-D has no failover, so a
     /// flag that speaks of one says nothing.
-    #[cfg_attr(not(feature = "smc-d"), allow(dead_code))]
+    #[cfg(feature = "smc-d")]
     pub(crate) const fn numbered(&self, sequence: u16) -> Cdc {
         Cdc {
             sequence,
-            alert_token: AlertToken(0),
+            alert_token: super::types::AlertToken(0),
             producer: self.producer,
             consumer: self.consumer,
             producer_flags: self

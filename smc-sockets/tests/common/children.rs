@@ -47,7 +47,7 @@ impl Child {
     }
 
     /// Waits for its end, which has to be SIGKILL.
-    #[allow(dead_code)]
+    #[allow(dead_code, reason = "not every test kills its child")]
     #[track_caller]
     pub(crate) fn ends_by_sigkill(self) {
         let status = self.wait();

@@ -1,5 +1,4 @@
 //! Messages of CLC that a client sends over TCP, as bytes.
-#![allow(dead_code)]
 
 use smc_proto::wire::clc::{ClcKind, ClcMessage, ClcVersion, Decline, MAX_LENGTH, PeerOs};
 use smc_proto::wire::types::{DiagnosisCode, PeerId};

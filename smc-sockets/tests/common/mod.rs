@@ -1,5 +1,10 @@
 //! Two stacks in one process, which pair as two processes do, and bytes to send.
-#![allow(dead_code, unused_macros, unused_imports)]
+#![allow(
+    dead_code,
+    unused_macros,
+    unused_imports,
+    reason = "each test target uses its part"
+)]
 
 pub(crate) mod alone;
 

@@ -1,6 +1,5 @@
 //! A peer that pairs by the rules, and then does what a test wants: an engine and a device
 //! of its own, whose CLC octets pass through the test's hands.
-#![allow(dead_code)]
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

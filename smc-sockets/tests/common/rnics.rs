@@ -44,7 +44,6 @@ pub(crate) fn rnics(fabric: &Fabric, host: u8, count: u8) -> Rnics {
 }
 
 /// RNICs of the host with this number, used as in version 1.
-#[allow(dead_code, reason = "few tests are about it")]
 pub(crate) fn rnics_of_version_1(fabric: &Fabric, host: u8, count: u8) -> Rnics {
     among(fabric, host, count, |surroundings| {
         surroundings.with_v1_on_rocev2(true)

@@ -10,13 +10,14 @@ use std::time::{Duration, Instant};
 use crate::neighbour::{self, Neighbour, kind};
 
 /// How far a client goes before it is silent.
+#[expect(dead_code, reason = "what a client holds open is never read")]
 enum Held {
     /// A socket that has called.
-    Called(#[allow(dead_code)] TcpStream, #[allow(dead_code)] OwnedFd),
+    Called(TcpStream, OwnedFd),
     /// A socket that has connected.
-    Connected(#[allow(dead_code)] TcpStream),
+    Connected(TcpStream),
     /// A socket that has paired.
-    Paired(#[allow(dead_code)] Neighbour),
+    Paired(Neighbour),
 }
 
 /// Arguments: the victim's address, how many connections to hold at a time, for how many

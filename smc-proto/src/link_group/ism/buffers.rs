@@ -143,17 +143,12 @@ impl Buffer {
         )
     }
 
-    /// The next control command of a buffer of SMC-D. `is_open` says whether its group has not
-    /// ended, and is asked only if the command depends on it.
-    pub(crate) fn wanted_of_ism(
-        &self,
-        ism: IsmBuffer,
-        is_open: impl FnOnce() -> bool,
-    ) -> Option<Control> {
+    /// The next control command of a buffer of SMC-D, whose group `is_open`: it has not ended.
+    pub(crate) fn wanted_of_ism(&self, ism: IsmBuffer, is_open: bool) -> Option<Control> {
         if self.is_busy() {
             return None;
         }
-        let open = || !self.retired && is_open();
+        let open = is_open && !self.retired;
         let unused = self.retired && self.users == 0;
         let IsmBuffer::Source {
             target,
@@ -163,7 +158,7 @@ impl Buffer {
         } = ism
         else {
             return match self.memory {
-                Memory::Absent => open().then_some(Control::Alloc),
+                Memory::Absent => open.then_some(Control::Alloc),
                 Memory::Gone => None,
                 Memory::Present if self.retired => unused.then_some(Control::Free),
                 Memory::Present => self.dirty.first().map(Control::Clear),
@@ -172,10 +167,10 @@ impl Buffer {
         match self.memory {
             _ if attached => (target.is_none() || unused).then_some(Control::Detach),
             Memory::Gone => None,
-            Memory::Absent if mapped => (target.is_some() && open()).then_some(Control::Attach),
-            Memory::Absent => open().then_some(Control::Alloc),
+            Memory::Absent if mapped => (target.is_some() && open).then_some(Control::Attach),
+            Memory::Absent => open.then_some(Control::Alloc),
             Memory::Present if self.retired => unused.then_some(Control::Free),
-            Memory::Present => (target.is_some() && open()).then_some(Control::Attach),
+            Memory::Present => (target.is_some() && open).then_some(Control::Attach),
         }
     }
 }

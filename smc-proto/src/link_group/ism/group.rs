@@ -82,7 +82,7 @@ impl SmcdGroup {
 }
 
 impl LinkGroup {
-    /// What it has as a group of SMC-D, if it is one.
+    /// What it has as a group of SMC-D, to be changed.
     #[inline(always)]
     pub(crate) const fn smcd_mut(&mut self) -> Option<&mut SmcdGroup> {
         match &mut self.kind {
