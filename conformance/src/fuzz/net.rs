@@ -13,7 +13,7 @@ use smc_proto::wire::types::RKey;
 
 use super::contract::QueuePair;
 use super::side::Side;
-use crate::rig::{Numbers, QpState};
+use crate::rig::QpState;
 use tcp::Stream;
 
 pub(super) use tcp::GREETING;
@@ -155,11 +155,10 @@ impl Net {
     /// granted on this link.
     fn write(&mut self, to: usize, link: LinkId, rkey: RKey, address: u64, bytes: &[u8]) {
         let contract = &mut self.sides[to].contract;
-        let named = contract.nic.buffers().find(|b| b.serial == rkey.0);
-        let named = named.expect("a key that was given out");
-        assert!(named.links.contains(&link), "a WRITE to {:?}", named.id);
+        let named = contract.nic.registered(link, rkey);
+        let (named, base) = named.expect("a key that was given out for the link");
         let (id, element) = (named.id, named.element_size as usize);
-        let start = address.checked_sub(Numbers::BASE);
+        let start = address.checked_sub(base);
         let start = start.expect("an address given out");
         let start = usize::try_from(start).expect("an address given out");
         let end = start + bytes.len();

@@ -5,7 +5,7 @@ mod checks;
 mod links;
 mod memory;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use smc_proto::command::{RdmaCommand, TcpCommand};
 use smc_proto::completion::RdmaCompletion;
@@ -25,7 +25,6 @@ use super::script::Links;
 use crate::rig::{self, Nic, Numbers, Outputs, large};
 use links::Captured;
 pub(super) use links::QueuePair;
-use memory::Registration;
 
 /// Most outputs of the endpoint at one time.
 const MOST_OUTPUTS: usize = 10_000;
@@ -61,7 +60,6 @@ pub(super) struct Host {
     /// Whether SENDs complete only when asked to.
     late: bool,
     posted: VecDeque<(LinkId, WrId)>,
-    registered: BTreeMap<RKey, Registration>,
 }
 
 impl Host {
@@ -88,7 +86,6 @@ impl Host {
             outputs: Vec::new(),
             late,
             posted: VecDeque::new(),
-            registered: BTreeMap::new(),
         }
     }
 
@@ -162,7 +159,6 @@ impl Host {
                 let gone = self.nic.qp(link).cloned();
                 self.gone.extend(gone);
             }
-            RdmaCommand::DeregisterBuffer { buffer, link } => self.deregister(buffer, link),
             RdmaCommand::Write {
                 link,
                 conn,
@@ -171,7 +167,7 @@ impl Host {
                 rkey,
                 address,
             } => {
-                let bytes = self.gather(buffer, source)?;
+                let bytes = self.octets(buffer, &source)?;
                 let link = self.sender(link)?;
                 self.outputs.push(Output::Write {
                     link,
@@ -209,18 +205,9 @@ impl Host {
             }
             _ => {}
         }
-        let Some(completion) = self.nic.done(command) else {
-            return Ok(());
-        };
-        if let RdmaCompletion::BufferRegistered {
-            buffer,
-            link,
-            rtoken,
-        } = completion
-        {
-            self.register(buffer, link, rtoken);
+        if let Some(completion) = self.nic.done(command) {
+            self.endpoint.handle_rdma(self.now, completion);
         }
-        self.endpoint.handle_rdma(self.now, completion);
         Ok(())
     }
 

@@ -65,16 +65,18 @@ pub fn gather(memory: &[u8], pieces: &[Segment]) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Copies bytes into pieces of a buffer, as many as there is room for: how many.
-///
-/// # Panics
-/// If a piece is not in the buffer.
-pub fn scatter(memory: &mut [u8], pieces: &[Segment], bytes: &[u8]) -> usize {
+/// Copies bytes into pieces of a buffer, as many as there is room for: how many, if these are all
+/// in the buffer.
+#[must_use]
+pub fn scatter(memory: &mut [u8], pieces: &[Segment], bytes: &[u8]) -> Option<usize> {
     let mut rest = bytes;
     for piece in pieces {
         let (head, tail) = rest.split_at(rest.len().min(piece.length as usize));
-        memory[piece.offset as usize..][..head.len()].copy_from_slice(head);
+        let start = piece.offset as usize;
+        memory
+            .get_mut(start..start + head.len())?
+            .copy_from_slice(head);
         rest = tail;
     }
-    bytes.len() - rest.len()
+    Some(bytes.len() - rest.len())
 }

@@ -13,7 +13,7 @@ mod tests;
 use smc_proto::command::{BufferKind, QpAddress, RdmaCommand};
 use smc_proto::completion::RdmaCompletion;
 use smc_proto::id::{BufferId, DeviceId, LinkId, WrId};
-use smc_proto::wire::types::{Mtu, Psn, Qpn};
+use smc_proto::wire::types::{Mtu, Psn, Qpn, RKey, RToken};
 
 pub use numbers::Numbers;
 
@@ -88,12 +88,25 @@ pub struct Buffer {
     pub element_size: u32,
     /// Whether it was asked for with eye catchers.
     pub eye_catcher: bool,
-    /// Links on whose protection domains it is registered.
-    pub links: Vec<LinkId>,
+    /// Links on whose protection domains it is registered, and what the peer writes to it by.
+    pub registrations: Vec<(LinkId, RToken)>,
     /// Its memory was provided.
     present: bool,
     /// A control command is in progress.
     busy: bool,
+}
+
+impl Buffer {
+    /// Links on whose protection domains it is registered.
+    pub fn links(&self) -> impl Iterator<Item = LinkId> + '_ {
+        self.registrations.iter().map(|(link, _)| *link)
+    }
+
+    /// Whether it is registered on the protection domain of a link.
+    #[must_use]
+    pub fn is_registered_on(&self, link: LinkId) -> bool {
+        self.links().any(|on| on == link)
+    }
 }
 
 /// Queue pairs and buffers of a host, in tables as long as the engine's.
@@ -177,6 +190,18 @@ impl<M: Memory, W: Clone + Default> Nic<M, W> {
         self.buffers.iter().flatten()
     }
 
+    /// The buffer that a key names on a link, and the address of its first byte.
+    #[must_use]
+    pub fn registered(&self, link: LinkId, rkey: RKey) -> Option<(&Buffer, u64)> {
+        let all = self
+            .buffers()
+            .flat_map(|b| b.registrations.iter().map(move |at| (b, at)));
+        let mut named = all.filter(|(_, (on, rtoken))| (*on, rtoken.rkey) == (link, rkey));
+        named
+            .next()
+            .map(|(buffer, (_, rtoken))| (buffer, rtoken.address))
+    }
+
     /// Memory of a buffer that is there.
     #[must_use]
     pub fn memory_of(&mut self, buffer: BufferId) -> Option<&mut M> {
@@ -190,7 +215,7 @@ impl<M: Memory, W: Clone + Default> Nic<M, W> {
     /// What was not.
     pub fn is_empty(&self) -> Result<(), String> {
         let links: Vec<_> = self.qps().map(|qp| (qp.link, qp.state)).collect();
-        let buffers: Vec<_> = self.buffers().map(|b| (b.id, &b.links)).collect();
+        let buffers: Vec<_> = self.buffers().map(|b| (b.id, &b.registrations)).collect();
         match links.is_empty() && buffers.is_empty() {
             true => Ok(()),
             false => Err(format!("{links:?} {buffers:?}")),
@@ -263,7 +288,7 @@ impl<M: Memory, W: Clone + Default> Nic<M, W> {
                 let rtoken = (self.numbers.rtoken)(self.made[2], self.buffer(buffer), buffer, link);
                 if let Some(b) = self.buffer_mut(buffer) {
                     b.busy = false;
-                    b.links.push(link);
+                    b.registrations.push((link, rtoken));
                 }
                 RdmaCompletion::BufferRegistered {
                     buffer,
@@ -274,7 +299,7 @@ impl<M: Memory, W: Clone + Default> Nic<M, W> {
             RdmaCommand::DeregisterBuffer { buffer, link } => {
                 if let Some(b) = self.buffer_mut(buffer) {
                     b.busy = false;
-                    b.links.retain(|other| *other != link);
+                    b.registrations.retain(|(on, _)| *on != link);
                 }
                 RdmaCompletion::BufferDeregistered { buffer, link }
             }
@@ -435,7 +460,7 @@ impl<M: Memory, W: Clone + Default> Nic<M, W> {
             elements,
             element_size,
             eye_catcher,
-            links: Vec::new(),
+            registrations: Vec::new(),
             present: false,
             busy: true,
         });

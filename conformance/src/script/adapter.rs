@@ -41,8 +41,8 @@ impl<M: Memory> Adapter<M> {
     }
 
     /// Buffers, and the links on whose protection domains they are registered.
-    pub fn registrations(&self) -> impl Iterator<Item = (BufferId, &[LinkId])> + '_ {
-        self.nic.buffers().map(|b| (b.id, b.links.as_slice()))
+    pub fn registrations(&self) -> impl Iterator<Item = (BufferId, Vec<LinkId>)> + '_ {
+        self.nic.buffers().map(|b| (b.id, b.links().collect()))
     }
 
     /// Refuses the `number`-th command of a kind from now on, counted from 1.

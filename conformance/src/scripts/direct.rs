@@ -25,7 +25,6 @@ use super::text::Unclear;
 use super::wire::{End, Failed, Received, Seen};
 use crate::rig::{Kind, Output, Outputs, large};
 use crate::script::{Adapter, Answered};
-use memory::Keys;
 
 /// A TCP connection as the engine's host sees it.
 #[derive(Debug, Default)]
@@ -47,7 +46,6 @@ struct Stream {
 pub struct Direct {
     endpoint: Endpoint<Owned>,
     adapter: Adapter<Vec<u8>>,
-    keys: Keys,
     ism: ism::Device,
     paths: Vec<LocalPath>,
     ism_paths: Vec<IsmPath>,
@@ -75,7 +73,6 @@ impl Direct {
         Ok(Self {
             endpoint: Endpoint::new(made.config, 7, Owned::new(made.limits)),
             adapter: Adapter::default(),
-            keys: Keys::default(),
             ism: ism::Device::default(),
             paths: made.paths,
             ism_paths: made.ism_paths,
@@ -263,14 +260,8 @@ impl Direct {
     }
 
     fn report(&mut self, completion: Option<RdmaCompletion<'static>>) {
-        match completion {
-            Some(RdmaCompletion::BufferRegistered { buffer, rtoken, .. }) => {
-                self.registered(buffer, rtoken);
-            }
-            Some(RdmaCompletion::QpCreated { link, qpn }) => {
-                self.qpns.insert(link, qpn.value());
-            }
-            _ => {}
+        if let Some(RdmaCompletion::QpCreated { link, qpn }) = completion {
+            self.qpns.insert(link, qpn.value());
         }
         if let Some(completion) = completion {
             self.endpoint.handle_rdma(self.now, completion);

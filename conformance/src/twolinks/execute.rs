@@ -7,7 +7,7 @@ use smc_proto::version::SmcVersion;
 
 use super::World;
 use super::app::byte;
-use super::host::{Item, Qp};
+use super::host::Item;
 use super::world::name;
 use crate::rig::Numbers;
 
@@ -111,12 +111,11 @@ impl World {
         if qp.work.broken || qp.work.arrived >= qp.work.posted.len() {
             return false;
         }
-        let peer_qpn = qp.bound.map(|bound| bound.peer.qpn);
-        let is_other_end =
-            |to: &&Qp| Some(to.qpn) == peer_qpn && !to.work.broken && to.bound.is_some();
-        let Some(to) = peer.nic.qps().find(is_other_end).map(|to| to.link) else {
+        let to = qp.bound.and_then(|to| peer.nic.numbered(to.peer.qpn));
+        let Some(to) = to.filter(|to| !to.work.broken && to.bound.is_some()) else {
             return false;
         };
+        let to = to.link;
         let item = qp.work.posted[qp.work.arrived].clone();
         qp.work.arrived += 1;
         self.steps += 1;
@@ -149,11 +148,12 @@ impl World {
             return;
         };
         let bytes = self.hosts[side].octets(buffer, &source);
-        let Some(target) = self.hosts[1 - side].registered(rkey, to) else {
+        let Some((target, base)) = self.hosts[1 - side].nic.registered(to, rkey) else {
             self.error(format!("a WRITE with a key that {to} does not know"));
             return;
         };
-        let at = usize::try_from(address.wrapping_sub(Numbers::BASE)).unwrap_or(usize::MAX);
+        let target = target.id.index() as usize;
+        let at = usize::try_from(address.wrapping_sub(base)).unwrap_or(usize::MAX);
         self.note(|| {
             format!(
                 "{} has {} octets placed at {at}",
@@ -161,7 +161,7 @@ impl World {
                 bytes.len()
             )
         });
-        let memory = &mut self.hosts[1 - side].nic.memory[target.index() as usize];
+        let memory = &mut self.hosts[1 - side].nic.memory[target];
         let Some(place) = at
             .checked_add(bytes.len())
             .and_then(|end| memory.get_mut(at..end))

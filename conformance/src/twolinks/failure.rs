@@ -113,9 +113,8 @@ impl World {
 
     /// The handle of the other end of a link.
     pub fn other_end(&mut self, side: usize, link: LinkId) -> Option<LinkId> {
-        let peer = self.hosts[side].nic.qp(link)?.bound.map(|to| to.peer.qpn);
-        let mut others = self.hosts[1 - side].nic.qps();
-        others.find(|qp| Some(qp.qpn) == peer).map(|qp| qp.link)
+        let to = self.hosts[side].nic.qp(link)?.bound?.peer.qpn;
+        self.hosts[1 - side].nic.numbered(to).map(|qp| qp.link)
     }
 
     /// Whether both ends have another link that connections may use.

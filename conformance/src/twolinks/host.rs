@@ -81,6 +81,10 @@ pub struct Host {
     pub apps: Vec<App>,
 }
 
+fn key(buffer: BufferId, link: LinkId) -> RKey {
+    RKey(0x1000 | buffer.index() << 16 | link.index() << 4 | (link.generation() & 0xf))
+}
+
 impl Host {
     pub(super) fn new(number: u8, shape: &Shape) -> Self {
         let mac = |port: u8| Mac([2, 0, 0, 0, number, port]);
@@ -111,7 +115,7 @@ impl Host {
                 first: number.into(),
                 qpn: |first, made, link| (first + 2 * made) << 6 | link.index(),
                 rtoken: |_, _, buffer, link| RToken {
-                    rkey: Self::key(buffer, link),
+                    rkey: key(buffer, link),
                     address: Numbers::BASE,
                 },
             }),
@@ -127,18 +131,6 @@ impl Host {
         self.endpoint.handle_path(now, PathEvent::PortUp(path));
     }
 
-    pub(super) fn key(buffer: BufferId, link: LinkId) -> RKey {
-        RKey(0x1000 | buffer.index() << 16 | link.index() << 4 | (link.generation() & 0xf))
-    }
-
-    /// The buffer that a key names on a link.
-    pub(super) fn registered(&self, rkey: RKey, link: LinkId) -> Option<BufferId> {
-        let mut buffers = self.nic.buffers().filter(|b| b.links.contains(&link));
-        buffers
-            .find(|b| Self::key(b.id, link) == rkey)
-            .map(|b| b.id)
-    }
-
     pub(super) fn octets(&mut self, buffer: BufferId, pieces: &[Segment; 2]) -> Vec<u8> {
         let memory = self.nic.memory_of(buffer).expect("a buffer");
         gather(memory, pieces).expect("pieces of the buffer")
@@ -147,6 +139,10 @@ impl Host {
     pub(super) fn put(&mut self, buffer: BufferId, pieces: &[Segment; 2], bytes: &[u8]) {
         let memory = self.nic.memory_of(buffer).expect("a buffer");
         let put = scatter(memory, pieces, bytes);
-        assert_eq!(put, bytes.len(), "more octets than there is room for");
+        assert_eq!(
+            put,
+            Some(bytes.len()),
+            "all octets into pieces of the buffer"
+        );
     }
 }

@@ -102,8 +102,9 @@ impl Host {
         pair: &RTokenPair,
         buffer: BufferId,
     ) -> Result<(), String> {
-        let known = self.registered.get(&pair.reference);
-        if known.map(|r| (r.buffer, Some(r.link))) == Some((buffer, self.carrier(link))) {
+        let carrier = self.carrier(link);
+        let known = carrier.and_then(|on| self.nic.registered(on, pair.reference));
+        if known.is_some_and(|(known, _)| known.id == buffer) {
             Ok(())
         } else {
             Err(format!("{} is another RMB", pair.reference))

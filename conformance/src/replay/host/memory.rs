@@ -1,66 +1,39 @@
 //! The memory of our end, and what reads and writes it.
 
 use smc_proto::command::Segment;
-use smc_proto::endpoint::BufferSpans;
 use smc_proto::id::{BufferId, ConnId, LinkId};
 use smc_proto::wire::types::RToken;
 
 use super::Host;
-
-/// A registration of a buffer on a queue pair.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Registration {
-    pub(super) buffer: BufferId,
-    pub(super) link: LinkId,
-    pub(super) address: u64,
-}
+use crate::rig::memory::{gather, scatter};
 
 impl Host {
-    pub(super) fn register(&mut self, buffer: BufferId, link: LinkId, rtoken: RToken) {
-        let registration = Registration {
-            buffer,
-            link,
-            address: rtoken.address,
-        };
-        self.registered.insert(rtoken.rkey, registration);
-    }
-
-    pub(super) fn deregister(&mut self, buffer: BufferId, link: LinkId) {
-        self.registered
-            .retain(|_, r| (r.buffer, r.link) != (buffer, link));
-    }
-
     /// The buffer that an RToken of ours names on a link.
     pub(super) fn buffer_of(&self, link: LinkId, token: RToken) -> Result<BufferId, String> {
-        match self.registered.get(&token.rkey) {
-            Some(r) if r.address == token.address && r.link == link => Ok(r.buffer),
+        match self.nic.registered(link, token.rkey) {
+            Some((buffer, address)) if address == token.address => Ok(buffer.id),
             other => Err(format!("{token} on {link:?} is registered as {other:?}")),
         }
     }
 
-    pub(super) fn slice(
+    /// Bytes of pieces of a buffer.
+    pub(super) fn octets(
         &mut self,
         buffer: BufferId,
-        offset: u32,
-        length: u32,
-    ) -> Result<&mut [u8], String> {
-        let (start, length) = (offset as usize, length as usize);
-        self.nic
-            .memory_of(buffer)
-            .and_then(|memory| memory.get_mut(start..start + length))
-            .ok_or_else(|| format!("{length} octets at {start} are not all in {buffer:?}"))
+        pieces: &[Segment],
+    ) -> Result<Vec<u8>, String> {
+        let memory = self.nic.memory_of(buffer);
+        memory
+            .and_then(|memory| gather(memory, pieces))
+            .ok_or_else(|| format!("{pieces:?} are not all in {buffer:?}"))
     }
 
-    pub(super) fn gather(
-        &mut self,
-        buffer: BufferId,
-        segments: [Segment; 2],
-    ) -> Result<Vec<u8>, String> {
-        let mut bytes = Vec::new();
-        for Segment { offset, length } in segments {
-            bytes.extend_from_slice(self.slice(buffer, offset, length)?);
-        }
-        Ok(bytes)
+    /// Copies bytes into pieces of a buffer: how many.
+    fn put(&mut self, buffer: BufferId, pieces: &[Segment], bytes: &[u8]) -> Result<usize, String> {
+        let memory = self.nic.memory_of(buffer);
+        memory
+            .and_then(|memory| scatter(memory, pieces, bytes))
+            .ok_or_else(|| format!("{pieces:?} are not all in {buffer:?}"))
     }
 
     /// Carries out an RDMA WRITE of the peer, which came on the link that the key
@@ -73,10 +46,10 @@ impl Host {
         bytes: &[u8],
     ) -> Result<(), String> {
         let buffer = self.buffer_of(link, to)?;
-        let start = u32::try_from(offset).map_err(|_| "an RDMA WRITE out of the RMB")?;
+        let offset = u32::try_from(offset).map_err(|_| "an RDMA WRITE out of the RMB")?;
         let length = u32::try_from(bytes.len()).map_err(|_| "an RDMA WRITE too long")?;
-        self.slice(buffer, start, length)?.copy_from_slice(bytes);
-        Ok(())
+        self.put(buffer, &[Segment { offset, length }], bytes)
+            .map(drop)
     }
 
     /// The application sends bytes; the last one is urgent if asked for.
@@ -98,13 +71,7 @@ impl Host {
                 space.len()
             ));
         }
-        let mut rest = data;
-        for Segment { offset, length } in space.segments {
-            let (head, tail) = rest.split_at(rest.len().min(length as usize));
-            self.slice(space.buffer, offset, head.len() as u32)?
-                .copy_from_slice(head);
-            rest = tail;
-        }
+        self.put(space.buffer, &space.segments, data)?;
         let (now, length) = (self.now, data.len() as u32);
         let mut conn = self.endpoint.conn(id).ok_or("no such connection")?;
         if urgent {
@@ -127,12 +94,12 @@ impl Host {
         id: ConnId,
         count: usize,
     ) -> Result<Vec<u8>, String> {
-        let spans: BufferSpans = self
+        let spans = self
             .endpoint
             .conn(id)
             .and_then(|conn| conn.readable())
             .ok_or("no such connection")?;
-        let mut bytes = self.gather(spans.buffer, spans.segments)?;
+        let mut bytes = self.octets(spans.buffer, &spans.segments)?;
         if bytes.len() < count {
             return Err(format!(
                 "{count} octets to read, but {} are there",

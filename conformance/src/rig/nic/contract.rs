@@ -46,7 +46,7 @@ impl<M: Memory, W: Clone + Default> Nic<M, W> {
                 self.control(link, state, "", command)?;
             }
             RdmaCommand::DestroyQp { link } => {
-                let registered = self.buffers().any(|b| b.links.contains(&link));
+                let registered = self.buffers().any(|b| b.is_registered_on(link));
                 want(!registered, "buffers are registered", command)?;
                 self.control(link, QpState::Error, "not drained", command)?;
             }
@@ -67,18 +67,18 @@ impl<M: Memory, W: Clone + Default> Nic<M, W> {
                 let up = (QpState::Init..QpState::Error).contains(&state);
                 want(up, "no queue pair", command)?;
                 let b = self.idle(buffer, command)?;
-                want(!b.links.contains(&link), "registered", command)?;
+                want(!b.is_registered_on(link), "registered", command)?;
                 b.busy = true;
             }
             RdmaCommand::DeregisterBuffer { buffer, link } => {
                 self.existing(link, command)?;
                 let b = self.idle(buffer, command)?;
-                want(b.links.contains(&link), "not registered", command)?;
+                want(b.is_registered_on(link), "not registered", command)?;
                 b.busy = true;
             }
             RdmaCommand::FreeBuffer { buffer } => {
                 let b = self.idle(buffer, command)?;
-                want(b.links.is_empty(), "still registered", command)?;
+                want(b.registrations.is_empty(), "still registered", command)?;
                 b.busy = true;
             }
             RdmaCommand::ClearElement {
@@ -104,7 +104,7 @@ impl<M: Memory, W: Clone + Default> Nic<M, W> {
                 let found = self.buffer(buffer).filter(|b| b.present);
                 let found = found.filter(|b| b.kind == BufferKind::Send);
                 want(found.is_some(), "no such memory", command)?;
-                let on_link = found.is_some_and(|b| b.links.contains(&link));
+                let on_link = found.is_some_and(|b| b.is_registered_on(link));
                 want(on_link, "not registered", command)?;
                 want(source[0].length > 0, "of nothing", command)?;
                 let size = found.map_or(0, |b| b.element_size);

@@ -1,18 +1,13 @@
 //! Buffers of the engine's host, whichever device they are for.
 
-use std::collections::BTreeMap;
-
 use smc_proto::command::Segment;
-use smc_proto::id::BufferId;
-use smc_proto::wire::types::RToken;
+use smc_proto::id::{BufferId, LinkId};
+use smc_proto::wire::types::RKey;
 
 use super::Direct;
 use crate::rig::memory::{gather, scatter};
 use crate::rig::{Ism, Nic};
 use crate::scripts::wire::Failed;
-
-/// The keys by which the peer reaches buffers, and their addresses.
-pub(super) type Keys = BTreeMap<u64, (BufferId, u64)>;
 
 /// Memory of a buffer.
 fn memory<'a>(
@@ -31,7 +26,9 @@ pub(super) fn fill(
     pieces: &[Segment],
     data: &[u8],
 ) -> u32 {
-    memory(nic, ism, buffer).map_or(0, |memory| scatter(memory, pieces, data) as u32)
+    memory(nic, ism, buffer).map_or(0, |memory| {
+        scatter(memory, pieces, data).expect("pieces of the buffer") as u32
+    })
 }
 
 /// Bytes of pieces of a buffer.
@@ -48,17 +45,21 @@ pub(super) fn octets(
 }
 
 impl Direct {
-    pub(super) fn registered(&mut self, buffer: BufferId, rtoken: RToken) {
-        self.keys
-            .insert(rtoken.rkey.0.into(), (buffer, rtoken.address));
-    }
-
-    /// The peer's RDMA WRITE.
-    pub(super) fn written(&mut self, key: u64, address: u64, data: &[u8]) -> Result<(), Failed> {
+    /// The peer's RDMA WRITE over a link.
+    pub(super) fn written(
+        &mut self,
+        link: LinkId,
+        key: u64,
+        address: u64,
+        data: &[u8],
+    ) -> Result<(), Failed> {
         let refused = || format!("the engine's RNIC knows no {key:#x}@{address:#x}");
-        let (buffer, base) = self.keys.get(&key).copied().ok_or_else(refused)?;
-        let start = address.checked_sub(base).ok_or_else(refused)? as usize;
-        let bytes = self.adapter.nic.memory_of(buffer).ok_or_else(refused)?;
+        let nic = &mut self.adapter.nic;
+        let rkey = RKey(u32::try_from(key).map_err(|_| refused())?);
+        let (buffer, base) = nic.registered(link, rkey).ok_or_else(refused)?;
+        let (buffer, start) = (buffer.id, address.checked_sub(base).ok_or_else(refused)?);
+        let start = start as usize;
+        let bytes = nic.memory_of(buffer).ok_or_else(refused)?;
         let place = bytes.get_mut(start..start.saturating_add(data.len()));
         place.ok_or_else(refused)?.copy_from_slice(data);
         Ok(())

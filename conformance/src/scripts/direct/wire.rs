@@ -67,7 +67,7 @@ impl Wire for Direct {
 
     fn write(&mut self, over: Target, key: u64, address: u64, bytes: &[u8]) -> Result<(), Failed> {
         match over {
-            Target::Qp(_) => self.written(key, address, bytes),
+            Target::Qp(qpn) => self.written(self.link_of(qpn)?, key, address, bytes),
             Target::Dmb(token) => self.ism.write(token, address, bytes),
         }
     }
