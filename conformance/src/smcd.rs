@@ -5,11 +5,12 @@
 pub mod hand;
 
 use crate::judge::Judge;
+use crate::rig::peer::smcd::eid;
 use smc_proto::config::{Config, Offers};
 use smc_proto::id::{ConnId, DeviceId};
 use smc_proto::storage::Limits;
 use smc_proto::time::Duration;
-use smc_proto::wire::types::{BufferSize, Chid, Eid, IsmGid, Mac, PeerId};
+use smc_proto::wire::types::{BufferSize, Chid, IsmGid, Mac, PeerId};
 use smc_transport_sim::fabric::{FabricConfig, HostId, IsmConfig};
 use smc_transport_sim::sim::{Simulation, SocketId, Transport};
 
@@ -61,8 +62,7 @@ impl Setup {
             config.offers = self.offers;
             config.receive_buffer = self.buffers;
             config.send_buffer = self.buffers;
-            let eid = Eid::user("SMCD-STORIES").expect("it is one");
-            config.v2.ueids.push(eid).expect("the first one");
+            config.v2.ueids.push(eid()).expect("the first one");
             let host = sim.add_host(name, config, (self.limits)(), &[]);
             let attaches = self.attaches[usize::from(number - 1)];
             sim.add_ism(host, self.device(number, attaches));

@@ -1,5 +1,6 @@
 //! What a client of SMC-D takes for an answer to its offer (docs/smc-d.md, 3).
 
+use conformance::rig::peer::smcd::{Mode, eid, half};
 use smc_proto::command::TcpCommand;
 use smc_proto::config::{Config, Offers};
 use smc_proto::endpoint::{ClcProgress, ConnOptions, Endpoint, Next};
@@ -7,10 +8,9 @@ use smc_proto::id::{ConnId, DeviceId};
 use smc_proto::path::{IsmPath, Paths};
 use smc_proto::storage::{Limits, Owned};
 use smc_proto::time::Instant;
-use smc_proto::wire::clc::{
-    ClcMessage, MAX_LENGTH, SmcdAcceptConfirm, SmcdAcceptConfirmV2, Subnets,
-};
-use smc_proto::wire::types::{BufferSize, Chid, DiagnosisCode, DmbToken, Eid, IsmGid, Mac, PeerId};
+use smc_proto::version::SmcVersion;
+use smc_proto::wire::clc::{ClcMessage, MAX_LENGTH, Subnets};
+use smc_proto::wire::types::{Chid, DiagnosisCode, IsmGid, Mac, PeerId};
 
 const NOW: Instant = Instant::from_nanos(1);
 
@@ -22,10 +22,6 @@ const OWN: IsmGid = IsmGid {
     gid_ext: 0,
     chid: OFFERED,
 };
-
-fn eid() -> Eid {
-    Eid::user("SMCD-STORIES").expect("it is one")
-}
 
 /// A client that has proposed this path.
 fn proposing(path: IsmPath) -> (Endpoint<Owned>, ConnId) {
@@ -45,20 +41,11 @@ fn proposing(path: IsmPath) -> (Endpoint<Owned>, ConnId) {
 
 /// The Accept of a server's device.
 fn accept(gid: u64, gid_ext: u64, chid: Chid) -> ClcMessage {
-    ClcMessage::SmcdAccept(SmcdAcceptConfirm {
-        first_contact: true,
-        gid,
-        token: DmbToken(7),
-        dmbe_index: 0,
-        buffer_size: BufferSize::K16,
-        link_id: [0; 4],
-        v2: Some(SmcdAcceptConfirmV2 {
-            chid,
-            eid: eid(),
-            gid_ext,
-            ..SmcdAcceptConfirmV2::default()
-        }),
-    })
+    let mut half = half(Mode::new(SmcVersion::V2, true), true, 7);
+    half.gid = gid;
+    let v2 = half.v2.as_mut().expect("version 2");
+    (v2.chid, v2.gid_ext) = (chid, gid_ext);
+    ClcMessage::SmcdAccept(half)
 }
 
 fn mapped() -> IsmPath {

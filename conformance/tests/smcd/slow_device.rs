@@ -2,6 +2,7 @@
 //! when that is gone and another one has its buffers.
 
 use conformance::rig::Ism;
+use conformance::rig::peer::smcd::{Mode, eid, half};
 use smc_proto::command::IsmCommand;
 use smc_proto::completion::IsmCompletion;
 use smc_proto::config::{Config, Offers};
@@ -11,27 +12,13 @@ use smc_proto::id::{BufferId, ConnId, DeviceId};
 use smc_proto::path::{IsmPath, Paths};
 use smc_proto::storage::{Limits, Owned};
 use smc_proto::time::Instant;
-use smc_proto::wire::clc::{
-    ClcMessage, MAX_LENGTH, SmcdAcceptConfirm, SmcdAcceptConfirmV2, Subnets,
-};
-use smc_proto::wire::types::{BufferSize, Chid, DmbToken, Eid, IsmGid, Mac, PeerId};
+use smc_proto::version::SmcVersion;
+use smc_proto::wire::clc::{ClcMessage, MAX_LENGTH, SmcdAcceptConfirm, Subnets};
+use smc_proto::wire::types::{BufferSize, DmbToken, Mac, PeerId};
 
 const DEVICE: DeviceId = DeviceId(0);
 const NOW: Instant = Instant::from_nanos(1);
-const OWN: IsmGid = device(1);
-const PEER: IsmGid = device(2);
-
-const fn device(gid: u64) -> IsmGid {
-    IsmGid {
-        gid,
-        gid_ext: 9,
-        chid: Chid::LOOPBACK,
-    }
-}
-
-fn eid() -> Eid {
-    Eid::user("SMCD-STORIES").expect("it is one")
-}
+const MODE: Mode = Mode::new(SmcVersion::V2, false);
 
 /// A client whose device does not map DMBs: its send buffers are used again.
 struct Client {
@@ -52,24 +39,14 @@ impl Client {
 
     /// A connection whose Accept names this DMB of the server.
     fn accepted(&mut self, first_contact: bool, token: u64, size: BufferSize) -> ConnId {
-        let ism = [IsmPath::new(DEVICE, OWN)];
+        let ism = [IsmPath::new(DEVICE, MODE.device(1))];
         let paths = Paths::new(&[], &ism);
         let options = ConnOptions::new(Subnets::default());
         let conn = self.endpoint.connect(NOW, options, paths).unwrap();
         assert!(matches!(self.poll_clc(), Some(ClcMessage::Proposal(_))));
         let accept = ClcMessage::SmcdAccept(SmcdAcceptConfirm {
-            first_contact,
-            gid: PEER.gid,
-            token: DmbToken(token),
-            dmbe_index: 0,
             buffer_size: size,
-            link_id: [0; 4],
-            v2: Some(SmcdAcceptConfirmV2 {
-                chid: PEER.chid,
-                eid: eid(),
-                gid_ext: PEER.gid_ext,
-                ..SmcdAcceptConfirmV2::default()
-            }),
+            ..half(MODE, first_contact, token)
         });
         let mut bytes = [0; MAX_LENGTH];
         let len = accept.emit(&mut bytes).unwrap();
