@@ -6,12 +6,13 @@ pub mod hand;
 
 use crate::judge::Judge;
 use crate::rig::peer::smcd::eid;
+use crate::world::World;
 use smc_proto::config::{Config, Offers};
-use smc_proto::id::{ConnId, DeviceId};
+use smc_proto::id::DeviceId;
 use smc_proto::storage::Limits;
 use smc_proto::time::Duration;
 use smc_proto::wire::types::{BufferSize, Chid, IsmGid, Mac, PeerId};
-use smc_transport_sim::fabric::{FabricConfig, HostId, IsmConfig};
+use smc_transport_sim::fabric::{FabricConfig, IsmConfig};
 use smc_transport_sim::sim::{Simulation, SocketId, Transport};
 
 /// The only ISM device of each host.
@@ -53,8 +54,9 @@ impl Setup {
 
     /// Both hosts, with nothing between them yet.
     #[must_use]
-    pub fn build(self) -> Pair {
-        let mut sim = Simulation::new(FabricConfig::default(), 7);
+    pub fn build(self) -> World {
+        let seed = 7;
+        let mut sim = Simulation::new(FabricConfig::default(), seed);
         let judge = Judge::watch(&mut sim);
         let hosts = [("client", 1_u8), ("server", 2)].map(|(name, number)| {
             let mac = Mac([2, 0, 0, 0, 0, number]);
@@ -68,13 +70,7 @@ impl Setup {
             sim.add_ism(host, self.device(number, attaches));
             host
         });
-        let [client, server] = hosts;
-        Pair {
-            sim,
-            client,
-            server,
-            judge,
-        }
+        World::of(sim, hosts, judge, seed)
     }
 
     fn device(&self, number: u8, attaches: bool) -> IsmConfig {
@@ -92,50 +88,18 @@ impl Setup {
     }
 }
 
-/// Two hosts of one machine.
-#[derive(Clone, Debug)]
-pub struct Pair {
-    /// The world.
-    pub sim: Simulation,
-    /// The end that connects.
-    pub client: HostId,
-    /// The end that listens.
-    pub server: HostId,
-    judge: Judge,
-}
-
-impl Pair {
-    /// A connection that SMC-D carries: its ends at client and server.
+impl World {
+    /// A connection that SMC-D carries 10 ms later: its ends at client and server.
+    #[track_caller]
     pub fn connect(&mut self) -> [SocketId; 2] {
         let (near, far) = self.sim.connect(self.client, self.server);
         self.run(Duration::from_millis(10));
         for end in [near, far] {
-            assert_eq!(self.transport(end), Transport::Smc, "{}", self.sim.trace());
+            if self.transport(end) != Transport::Smc {
+                self.fail(format_args!("{end:?} is not carried by SMC-D"));
+            }
         }
         [near, far]
-    }
-
-    /// Lets time pass; no side may have done anything wrong.
-    pub fn run(&mut self, time: Duration) {
-        let _ = self.sim.run_for(time);
-        let mut findings: Vec<_> = self.sim.findings().map(ToString::to_string).collect();
-        findings.extend(self.judge.findings());
-        assert!(findings.is_empty(), "{findings:#?}\n{}", self.sim.trace());
-    }
-
-    /// What carries a socket's bytes.
-    #[must_use]
-    pub fn transport(&self, socket: SocketId) -> Transport {
-        self.sim.state(socket).expect("a socket").transport
-    }
-
-    /// The engine's handle of a socket.
-    #[must_use]
-    pub fn conn(&self, socket: SocketId) -> ConnId {
-        self.sim
-            .state(socket)
-            .and_then(|s| s.conn)
-            .expect("a handle")
     }
 
     /// Writes bytes at one end, lets time pass and reads them at the other.
@@ -143,22 +107,5 @@ impl Pair {
         self.sim.write(from, bytes);
         self.run(Duration::from_millis(50));
         self.sim.read(to)
-    }
-
-    /// Nothing is left of any connection or group, here or in the devices.
-    pub fn assert_all_gone(&mut self) {
-        for host in [self.client, self.server] {
-            let usage = self.sim.endpoint(host).expect("an engine").usage();
-            let left = [
-                usage.connections,
-                usage.handshakes,
-                usage.groups,
-                usage.links,
-                usage.buffers,
-            ];
-            assert_eq!(left, [0; 5], "{host:?}\n{}", self.sim.trace());
-            assert_eq!(self.sim.wires().ism_in_use(host), [0; 2], "{host:?}");
-            assert_eq!(self.sim.wires().in_use(host), [0; 3], "{host:?}");
-        }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::judge::Judge;
 use crate::rig::ipv4_gid;
+use crate::world::World;
 use smc_proto::config::Config;
 use smc_proto::endpoint::{ConnOptions, Endpoint};
 use smc_proto::id::{DeviceId, GroupId};
@@ -10,9 +11,9 @@ use smc_proto::storage::Limits;
 use smc_proto::time::Duration;
 use smc_proto::version::{PeerHost, SmcVersion, Terms};
 use smc_proto::wire::types::{DiagnosisCode, Eid, Mac, Mtu, PeerId};
-use smc_transport_sim::fabric::{FabricConfig, HostId, PortConfig};
+use smc_transport_sim::fabric::{FabricConfig, PortConfig};
 use smc_transport_sim::fault::{FaultAction, FaultPlan, Operation, PortSelector, Trigger};
-use smc_transport_sim::sim::{Driven, Policy, Simulation, SocketId, Tables, Transport};
+use smc_transport_sim::sim::{Policy, Simulation, SocketId, Tables, Transport};
 
 /// Both ends of a connection.
 pub type Ends = (SocketId, SocketId);
@@ -42,14 +43,6 @@ pub struct Meeting {
     configs: [Config; 2],
     options: ConnOptions,
     rnics: u8,
-}
-
-/// The simulation of a meeting.
-#[derive(Debug)]
-pub struct MeetingWorld {
-    sim: Simulation,
-    hosts: [HostId; 2],
-    judge: Judge,
 }
 
 /// The port of an RNIC: a GID and a MAC that no other has.
@@ -117,47 +110,29 @@ impl Meeting {
 
     /// Lets them meet.
     #[must_use]
-    pub fn build(self) -> MeetingWorld {
-        let mut sim = Simulation::new(FabricConfig::default(), 1);
+    pub fn build(self) -> World {
+        let seed = 1;
+        let mut sim = Simulation::new(FabricConfig::default(), seed);
         let judge = Judge::watch(&mut sim);
-        let mut hosts = [0, 1].map(|host: u8| {
+        let hosts = [0, 1].map(|host: u8| {
             let ports: Vec<_> = (0..self.rnics).map(|rnic| port(host, rnic)).collect();
             let (name, config) = (["client", "server"][usize::from(host)], host);
             let config = self.configs[usize::from(config)];
             sim.add_host(name, config, Limits::for_connections(8), &ports)
         });
-        for host in &mut hosts {
+        for host in hosts {
             let options = self.options.clone();
             let policy = Policy {
                 options,
                 ..Policy::default()
             };
-            sim.set_policy(*host, policy);
+            sim.set_policy(host, policy);
         }
-        MeetingWorld { sim, hosts, judge }
+        World::of(sim, hosts, judge, seed)
     }
 }
 
-impl MeetingWorld {
-    /// Opens a connection and waits until it carries bytes, in whatever way.
-    #[track_caller]
-    pub fn open(&mut self) -> Ends {
-        let ends = self.sim.connect(self.hosts[0], self.hosts[1]);
-        self.until("both ends are open", |sim| {
-            [ends.0, ends.1].iter().all(|end| {
-                sim.state(*end)
-                    .is_some_and(|s| s.transport != Transport::None)
-            })
-        });
-        ends
-    }
-
-    #[track_caller]
-    fn until(&mut self, what: &str, mut holds: impl FnMut(&mut Simulation) -> bool) {
-        let driven = self.sim.drive(Duration::from_secs(600), &mut holds);
-        assert_eq!(driven, Driven::Met, "{what}\n{}", self.sim.trace());
-    }
-
+impl World {
     /// Outcome of one end.
     #[track_caller]
     pub fn outcome(&mut self, end: SocketId) -> Outcome {
@@ -175,7 +150,7 @@ impl MeetingWorld {
 
     /// What the GIDs of each host's links are.
     fn paths(&mut self) -> [Vec<RoceVersion>; 2] {
-        self.hosts.map(|host| {
+        [self.client, self.server].map(|host| {
             let links = self.sim.links(host).to_vec();
             let endpoint = self.sim.endpoint(host).expect("a host");
             let status = links.iter().filter_map(|link| endpoint.link(*link));
@@ -202,14 +177,14 @@ impl MeetingWorld {
     pub fn server_refuses_registration(&mut self, number: u64) {
         let operation = Operation::RegisterBuffer;
         let at = Trigger::Nth { operation, number };
-        let plan = FaultPlan::none().with(at, Some(self.hosts[1]), FaultAction::Refuse);
+        let plan = FaultPlan::none().with(at, Some(self.server), FaultAction::Refuse);
         self.sim.fabric().set_faults(plan);
     }
 
     fn ports_down(&mut self, rnic: u8, time: Duration) {
         let mut plan = FaultPlan::none();
         let now = Trigger::At(self.sim.now());
-        for host in self.hosts {
+        for host in [self.client, self.server] {
             let port = PortSelector {
                 device: Some(DeviceId(rnic)),
                 ..PortSelector::default()
@@ -218,11 +193,6 @@ impl MeetingWorld {
         }
         self.sim.fabric().set_faults(plan);
         self.run(Duration::from_millis(10));
-    }
-
-    /// Lets time pass.
-    pub fn run(&mut self, time: Duration) {
-        self.sim.run_for(time);
     }
 
     /// Each end writes that many bytes, and reads all of the other's.
@@ -266,26 +236,6 @@ impl MeetingWorld {
         });
         self.is_well();
     }
-
-    /// Nothing went wrong so far, in the engines nor on the wires.
-    #[track_caller]
-    pub fn is_well(&self) {
-        let mut findings: Vec<_> = self.sim.findings().map(ToString::to_string).collect();
-        findings.extend(self.judge.findings());
-        assert!(findings.is_empty(), "{findings:#?}\n{}", self.sim.trace());
-    }
-
-    /// Lets everything run out: nothing is left in either endpoint.
-    #[track_caller]
-    pub fn end(mut self) {
-        self.run(Duration::from_secs(2_000));
-        for host in self.hosts {
-            let usage = self.sim.endpoint(host).map(|endpoint| endpoint.usage());
-            assert_eq!(usage, Some(smc_proto::endpoint::Usage::default()));
-            assert_eq!(self.sim.fabric().in_use(host), [0, 0, 0]);
-        }
-        self.is_well();
-    }
 }
 
 /// Returns what both hosts report of their only group.
@@ -293,7 +243,7 @@ impl MeetingWorld {
 /// # Panics
 /// Unless each host has one.
 #[track_caller]
-pub fn group_terms(world: &mut MeetingWorld) -> [Terms; 2] {
+pub fn group_terms(world: &mut World) -> [Terms; 2] {
     of_groups(world, |endpoint, group| {
         endpoint.terms(group).expect("it lives")
     })
@@ -303,12 +253,12 @@ pub fn group_terms(world: &mut MeetingWorld) -> [Terms; 2] {
 ///
 /// # Panics
 /// If a host has not exactly one link group.
-pub fn group_hosts(world: &mut MeetingWorld) -> [Option<PeerHost>; 2] {
+pub fn group_hosts(world: &mut World) -> [Option<PeerHost>; 2] {
     of_groups(world, Endpoint::peer_host)
 }
 
-fn of_groups<T>(world: &mut MeetingWorld, ask: impl Fn(&Endpoint<Tables>, GroupId) -> T) -> [T; 2] {
-    world.hosts.map(|host| {
+fn of_groups<T>(world: &mut World, ask: impl Fn(&Endpoint<Tables>, GroupId) -> T) -> [T; 2] {
+    [world.client, world.server].map(|host| {
         let groups = world.sim.groups(host).to_vec();
         let [group] = groups.as_slice() else {
             panic!("{host:?} has {groups:?}");

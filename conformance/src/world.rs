@@ -6,7 +6,7 @@ use crate::judge::Judge;
 use crate::rig::ipv4_gid;
 use smc_proto::config::Config;
 use smc_proto::endpoint::{ConnOptions, Usage};
-use smc_proto::id::DeviceId;
+use smc_proto::id::{ConnId, DeviceId};
 use smc_proto::storage::Limits;
 use smc_proto::time::{Duration, Instant};
 use smc_proto::wire::types::{Mac, Mtu, PeerId};
@@ -17,8 +17,12 @@ use smc_transport_sim::sim::{Driven, Policy, Simulation, SocketId, Transport};
 /// Longer than any timer of an endpoint with default settings.
 const LONG: Duration = Duration::from_secs(2_000);
 
-/// A client, a server and the wires between them.
-#[derive(Debug)]
+/// A client, a server and the wires between them. [`Meeting`] makes one whose hosts speak version
+/// 2, [`Setup`] one of hosts with ISM devices.
+///
+/// [`Meeting`]: crate::versions::Meeting
+/// [`Setup`]: crate::smcd::Setup
+#[derive(Clone, Debug)]
 pub struct World {
     /// The simulation.
     pub sim: Simulation,
@@ -65,6 +69,17 @@ impl World {
         let limits = Limits::for_connections(8);
         let client = sim.add_host("client", one, limits, &[port(1)]);
         let server = sim.add_host("server", two, limits, &[port(2)]);
+        Self::of(sim, [client, server], judge, seed)
+    }
+
+    /// The client and the server of a simulation with this seed, which is watched since its
+    /// beginning.
+    pub(crate) const fn of(
+        sim: Simulation,
+        [client, server]: [HostId; 2],
+        judge: Judge,
+        seed: u64,
+    ) -> Self {
         Self {
             sim,
             client,
@@ -89,15 +104,10 @@ impl World {
             .set_faults(FaultPlan::none().with(now, host, action));
     }
 
-    /// Opens a connection.
-    pub fn connect(&mut self) -> (SocketId, SocketId) {
-        self.sim.connect(self.client, self.server)
-    }
-
     /// Opens a connection and waits until it carries bytes both ways.
     #[track_caller]
     pub fn open(&mut self) -> (SocketId, SocketId) {
-        let ends = self.connect();
+        let ends = self.sim.connect(self.client, self.server);
         self.until("both ends are open", |sim| {
             [ends.0, ends.1].iter().all(|end| {
                 sim.state(*end)
@@ -126,6 +136,28 @@ impl World {
         let start: Instant = self.sim.now();
         self.until(what, holds);
         self.sim.now().since(start)
+    }
+
+    /// Lets time pass, in which nothing may go wrong.
+    #[track_caller]
+    pub fn run(&mut self, time: Duration) {
+        self.sim.run_for(time);
+        self.is_well();
+    }
+
+    /// What carries a socket's bytes.
+    #[must_use]
+    pub fn transport(&self, socket: SocketId) -> Transport {
+        self.sim.state(socket).expect("a socket").transport
+    }
+
+    /// The engine's handle of a socket.
+    #[must_use]
+    pub fn conn(&self, socket: SocketId) -> ConnId {
+        self.sim
+            .state(socket)
+            .and_then(|s| s.conn)
+            .expect("a handle")
     }
 
     /// Nothing went wrong so far, in the engines nor on the wires.
@@ -159,17 +191,24 @@ impl World {
                 self.fail(format_args!("{socket:?} never ends: {state:?}"));
             }
         }
+        self.assert_all_gone();
+        self.is_well();
+    }
+
+    /// Nothing is left of any connection or group, in either endpoint nor at any device.
+    #[track_caller]
+    pub fn assert_all_gone(&mut self) {
         for host in [self.client, self.server] {
             let usage = self.sim.endpoint(host).map(|endpoint| endpoint.usage());
             if usage != Some(Usage::default()) {
                 self.fail(format_args!("{host:?} still has {usage:?}"));
             }
-            let in_use = self.sim.fabric().in_use(host);
-            if in_use != [0, 0, 0] {
-                self.fail(format_args!("RNICs of {host:?} still have {in_use:?}"));
+            let wires = self.sim.wires();
+            let in_use = (wires.in_use(host), wires.ism_in_use(host));
+            if in_use != ([0; 3], [0; 2]) {
+                self.fail(format_args!("devices of {host:?} still have {in_use:?}"));
             }
         }
-        self.is_well();
     }
 
     /// Fails the test with the wire trace and the command that replays it.

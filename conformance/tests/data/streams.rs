@@ -228,7 +228,7 @@ fn declines_that_cross_at_any_distance_reach_no_application() {
         let client = world.client;
         let plan = FaultPlan::none().with(stall, client, delay);
         world.sim.fabric().set_faults(plan);
-        let ends = world.connect();
+        let ends = world.sim.connect(world.client, world.server);
         for end in [ends.0, ends.1] {
             world.sim.write(end, b"first octets of the application");
         }

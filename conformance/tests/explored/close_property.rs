@@ -42,7 +42,7 @@ fn play(seed: u64, [reset_aborts, open_first]: [bool; 2], acts: &[Act]) {
     let ends = if open_first {
         world.open()
     } else {
-        world.connect()
+        world.sim.connect(world.client, world.server)
     };
     let (client, server) = (world.client, world.server);
     let end = |side| if side { ends.1 } else { ends.0 };

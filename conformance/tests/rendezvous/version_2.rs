@@ -192,7 +192,7 @@ fn a_second_link_announces_all_rmbs_in_one_large_message() {
     for ends in all {
         world.finish(ends);
     }
-    world.end();
+    world.end(&[]);
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn connections_survive_the_loss_of_a_link_in_version_2() {
         world.exchange(ends, 1000);
         world.finish(ends);
     }
-    world.end();
+    world.end(&[]);
 }
 
 #[test]
@@ -229,6 +229,6 @@ fn memory_that_an_offered_link_refuses_costs_the_offer_only() {
         world.exchange(ends, 300_000);
         world.is_well();
         world.finish(ends);
-        world.end();
+        world.end(&[]);
     }
 }

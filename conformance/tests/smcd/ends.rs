@@ -1,7 +1,8 @@
 //! How connections and groups of SMC-D end: in order, in half, by aborts, with their
 //! device, with their peer, for lack of DMBs.
 
-use conformance::smcd::{DEVICE, Pair, Setup};
+use conformance::smcd::{DEVICE, Setup};
+use conformance::world::World;
 use smc_proto::command::{ISM_VLAN_V2, IsmCommand};
 use smc_proto::completion::IsmCompletion;
 use smc_proto::config::Offers;
@@ -24,7 +25,7 @@ fn plan(fault: Fault) -> FaultPlan {
     plan
 }
 
-fn strike(pair: &mut Pair, host: bool, operation: Operation, number: u64) {
+fn strike(pair: &mut World, host: bool, operation: Operation, number: u64) {
     let host = if host { pair.server } else { pair.client };
     let fault = Fault {
         host: Some(host),
@@ -34,7 +35,7 @@ fn strike(pair: &mut Pair, host: bool, operation: Operation, number: u64) {
     pair.sim.fabric().set_faults(plan(fault));
 }
 
-fn closed(pair: &Pair, end: SocketId) -> Option<CloseReason> {
+fn closed(pair: &World, end: SocketId) -> Option<CloseReason> {
     pair.sim.state(end).unwrap().closed
 }
 

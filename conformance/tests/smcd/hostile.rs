@@ -1,7 +1,8 @@
 //! What a peer may write to a DMB of ours through its device, and the outcome
 //! (reliability C16, H2 to H4, H6 for SMC-D); `hostile_cdc.rs` has what cursors may claim.
 
-use conformance::smcd::{DEVICE, Pair, Setup};
+use conformance::smcd::{DEVICE, Setup};
+use conformance::world::World;
 use smc_proto::connection::ApiMisuse;
 use smc_proto::event::CloseReason;
 use smc_proto::time::Duration;
@@ -19,7 +20,7 @@ const fn cursor(wrap: u16, count: u32) -> Cursor {
 
 /// A connection whose client is about to misbehave.
 struct Attack {
-    pair: Pair,
+    pair: World,
     near: SocketId,
     far: SocketId,
 }

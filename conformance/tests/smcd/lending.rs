@@ -3,7 +3,8 @@
 use std::collections::hash_map::DefaultHasher;
 use std::hash::Hasher;
 
-use conformance::smcd::{DEVICE, Pair, Setup};
+use conformance::smcd::{DEVICE, Setup};
+use conformance::world::World;
 use smc_proto::command::{BufferSpans, IsmCommand, Signal};
 use smc_proto::completion::IsmCompletion;
 use smc_proto::connection::{ApiMisuse, CloseState, Shutdown};
@@ -40,7 +41,7 @@ fn room(space: &BufferSpans, len: u32) -> u32 {
 }
 
 /// A write of `len` bytes, as far as they fit, in the client of a copy of `pair`.
-fn written(pair: &Pair, conn: ConnId, len: u32, lends: bool) -> Outcome {
+fn written(pair: &World, conn: ConnId, len: u32, lends: bool) -> Outcome {
     let mut pair = pair.clone();
     let now = pair.sim.now();
     let engine = pair.sim.endpoint(pair.client).expect("an engine");
@@ -61,7 +62,7 @@ fn written(pair: &Pair, conn: ConnId, len: u32, lends: bool) -> Outcome {
 
 /// A read of at most `len` of the bytes that a message says have come, in the server of a copy of
 /// `pair`.
-fn read(pair: &Pair, conn: ConnId, head: [u8; 32], len: u32, lends: bool) -> Outcome {
+fn read(pair: &World, conn: ConnId, head: [u8; 32], len: u32, lends: bool) -> Outcome {
     let mut pair = pair.clone();
     let now = pair.sim.now();
     let engine = pair.sim.endpoint(pair.server).expect("an engine");
@@ -88,7 +89,7 @@ fn both(call: impl Fn(bool) -> Outcome) -> Outcome {
     lent
 }
 
-fn attached() -> (Pair, [ConnId; 2], [SocketId; 2]) {
+fn attached() -> (World, [ConnId; 2], [SocketId; 2]) {
     let mut pair = Setup::new(true).build();
     let [near, far] = pair.connect();
     let conns = [pair.conn(near), pair.conn(far)];
@@ -96,7 +97,7 @@ fn attached() -> (Pair, [ConnId; 2], [SocketId; 2]) {
 }
 
 /// The message at the head of the DMB, in the server of a copy of `pair`.
-fn handled(pair: &Pair, conn: ConnId, head: [u8; 32], lends: bool) -> Outcome {
+fn handled(pair: &World, conn: ConnId, head: [u8; 32], lends: bool) -> Outcome {
     let mut pair = pair.clone();
     let now = pair.sim.now();
     let engine = pair.sim.endpoint(pair.server).expect("an engine");

@@ -3,7 +3,8 @@
 use std::collections::hash_map::DefaultHasher;
 use std::hash::Hasher;
 
-use conformance::smcd::{DEVICE, Pair, Setup};
+use conformance::smcd::{DEVICE, Setup};
+use conformance::world::World;
 use smc_proto::command::IsmCommand;
 use smc_proto::completion::IsmCompletion;
 use smc_proto::endpoint::PollOutcome;
@@ -12,7 +13,7 @@ use smc_proto::id::ConnId;
 use smc_proto::time::Duration;
 
 /// What a client that writes `len` bytes would put to the head of the server's DMB.
-fn head_of(pair: &Pair, conn: ConnId, len: u32) -> [u8; 32] {
+fn head_of(pair: &World, conn: ConnId, len: u32) -> [u8; 32] {
     let mut pair = pair.clone();
     let now = pair.sim.now();
     let engine = pair.sim.endpoint(pair.client).expect("an engine");
@@ -35,7 +36,7 @@ fn head_of(pair: &Pair, conn: ConnId, len: u32) -> [u8; 32] {
 /// device is asked, which events there are beside `Readable`, and the engine.
 type Outcome = (bool, Vec<IsmCommand>, Vec<Event>, u64, String);
 
-fn outcome(pair: &Pair, conn: ConnId, head: [u8; 32], polls: bool) -> Outcome {
+fn outcome(pair: &World, conn: ConnId, head: [u8; 32], polls: bool) -> Outcome {
     let mut pair = pair.clone();
     let now = pair.sim.now();
     let engine = pair.sim.endpoint(pair.server).expect("an engine");
@@ -78,7 +79,7 @@ fn outcome(pair: &Pair, conn: ConnId, head: [u8; 32], polls: bool) -> Outcome {
     (readable, commands, events, state.finish(), counted)
 }
 
-fn both(pair: &Pair, conn: ConnId, head: [u8; 32]) -> Outcome {
+fn both(pair: &World, conn: ConnId, head: [u8; 32]) -> Outcome {
     let (one, two) = (
         outcome(pair, conn, head, true),
         outcome(pair, conn, head, false),

@@ -3,7 +3,8 @@
 use std::collections::hash_map::DefaultHasher;
 use std::hash::Hasher;
 
-use conformance::smcd::{DEVICE, Pair, Setup};
+use conformance::smcd::{DEVICE, Setup};
+use conformance::world::World;
 use smc_proto::command::IsmCommand;
 use smc_proto::connection::ApiMisuse;
 use smc_proto::id::ConnId;
@@ -13,12 +14,12 @@ use smc_proto::time::{Duration, Instant};
 /// then, and what it counted.
 type Outcome = (Result<u32, ApiMisuse>, Vec<IsmCommand>, u64, String);
 
-fn now(pair: &Pair) -> Instant {
+fn now(pair: &World) -> Instant {
     pair.sim.now()
 }
 
 /// The write of `len` bytes, as far as they fit, in the client of a copy of `pair`.
-fn written(pair: &Pair, conn: ConnId, len: u32, in_one: bool) -> Outcome {
+fn written(pair: &World, conn: ConnId, len: u32, in_one: bool) -> Outcome {
     let (mut pair, now) = (pair.clone(), now(pair));
     let engine = pair.sim.endpoint(pair.client).expect("an engine");
     let fill = |space: &smc_proto::command::BufferSpans| {
@@ -51,7 +52,7 @@ fn written(pair: &Pair, conn: ConnId, len: u32, in_one: bool) -> Outcome {
     (written, commands, state.finish(), counted)
 }
 
-fn both(pair: &Pair, conn: ConnId, len: u32) -> Outcome {
+fn both(pair: &World, conn: ConnId, len: u32) -> Outcome {
     let (one, two) = (
         written(pair, conn, len, true),
         written(pair, conn, len, false),
