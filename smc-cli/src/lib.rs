@@ -24,6 +24,7 @@ pub mod generate;
 #[cfg(target_os = "linux")]
 #[doc(hidden)]
 pub mod info;
+mod input;
 #[doc(hidden)]
 #[cfg(target_os = "linux")]
 pub mod launch;

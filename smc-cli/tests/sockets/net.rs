@@ -384,7 +384,10 @@ fn a_server_whose_messages_go_to_a_terminal_names_its_address() {
     let here = "127.0.0.1:0";
     for (arguments, before) in [
         (&["listen", here][..], "smcx: listening on 127.0.0.1:"),
-        (&["metrics", "--listen", here], "smcx: metrics: http://127.0.0.1:"),
+        (
+            &["metrics", "--listen", here],
+            "smcx: metrics: http://127.0.0.1:",
+        ),
         (&["proxy", here, "127.0.0.1:1"], "smcx: proxy: 127.0.0.1:"),
     ] {
         let (messages, seen) = terminal();
