@@ -7,7 +7,7 @@ use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -31,6 +31,9 @@ pub(crate) use letting_go::drop_proposal;
 
 use single::{Outcome, Single};
 
+/// Pause between two calls of [`Accepting::finish`] where no descriptor is left to poll.
+const PAUSE: Duration = Duration::from_millis(1);
+
 /// The cookie and the user of the client's socket if that takes calls, and whether the client speaks
 /// CLC over TCP.
 type Client = (Option<(u64, u32)>, bool);
@@ -49,7 +52,7 @@ type Client = (Option<(u64, u32)>, bool);
 /// connection, if this process has begun: the client is answered, and then reads the end.
 pub struct Accepting {
     stack: Stack,
-    /// Shared with the socket that is made of it.
+    /// Shared with the driver, and with the socket that is made of it.
     tcp: Arc<TcpStream>,
     /// Addresses of this end and of the client.
     ends: (SocketAddr, SocketAddr),
@@ -63,9 +66,6 @@ pub struct Accepting {
     is_let_go: AtomicBool,
     /// The process that has begun has made a stream of it.
     is_finished: AtomicBool,
-    /// The duplicate of the TCP socket that the driver has since a process has begun; negative for
-    /// none. It may be closed.
-    handed_over: AtomicI32,
     here: PerProcess<Here>,
 }
 
@@ -186,7 +186,6 @@ impl Stack {
                 has_begun: AtomicBool::new(false),
                 is_let_go: AtomicBool::new(false),
                 is_finished: AtomicBool::new(false),
-                handed_over: AtomicI32::new(-1),
                 here: PerProcess::new(),
             }),
             Err(cause) => {
@@ -308,6 +307,10 @@ impl Accepting {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 outcome => return outcome,
             }
+            if !self.can_be_polled() {
+                std::thread::sleep(PAUSE);
+                continue;
+            }
             let mut polled = [PollFd::new(self, PollFlags::IN)];
             match rustix::event::poll(&mut polled, None) {
                 Ok(_) | Err(Errno::INTR) => {}
@@ -417,7 +420,6 @@ impl Accepting {
             return;
         }
         let none = &self.stack.shard().poller;
-        system::replace_duplicate(self.handed_over.load(Ordering::Relaxed), &self.tcp, none);
         system::replace_inherited(&self.tcp, none);
     }
 
