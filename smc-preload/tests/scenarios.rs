@@ -111,12 +111,12 @@ const DECLINE: u8 = 4;
 
 const ECONNRESET: i32 = libc::ECONNRESET;
 
-/// A Proposal of version 1, as far as its header.
+/// A Proposal of version 1, for an RNIC whose addresses are all zero.
 fn proposal() -> Vec<u8> {
     const LEN: u8 = 52;
-    let mut bytes = [&EYE_CATCHER[..], &[1, 0, LEN, 0x10]].concat();
-    bytes.resize(LEN.into(), 0);
-    bytes
+    let header = [&EYE_CATCHER[..], &[1, 0, LEN, 0x10]].concat();
+    let body = vec![0; usize::from(LEN) - header.len() - EYE_CATCHER.len()];
+    [header, body, EYE_CATCHER.to_vec()].concat()
 }
 
 /// A server with the library that takes its clients to speak CLC over TCP, as those on other hosts do.
@@ -255,6 +255,34 @@ fn a_client_of_a_program_that_a_child_of_vfork_executes_is_declined() {
         is_echoed(&client, b"octets");
         assert_eq!(server.output(), "", "{scenario}");
     }
+}
+
+/// The child waits for the client's first message, and has nothing locked meanwhile that its parent
+/// needs when it goes on with the connection.
+#[test]
+fn a_child_of_vfork_that_is_killed_while_it_waits_for_a_client_leaves_the_connection() {
+    for _ in 0..10 {
+        let mut server = Server::start("vfork-killed");
+        let mut client = server.connect();
+        server.accept();
+        let mut outcome = [0; 7];
+        let output = server.process.stdout.as_mut().unwrap();
+        output.read_exact(&mut outcome).unwrap();
+        if &outcome != b"killed\n" {
+            // On a busy machine, the child has waited long enough.
+            assert_eq!(&outcome, b"it ran\n");
+            drop(client);
+            server.output();
+            continue;
+        }
+        client.write_all(&proposal()).unwrap();
+        is_declined(&client);
+        client.write_all(b"octets").unwrap();
+        is_echoed(&client, b"octets");
+        assert_eq!(server.output(), "errno 0\n");
+        return;
+    }
+    panic!("no child was killed while it waited");
 }
 
 /// The policy takes the process itself to speak SMC over TCP, which it does not where it is at both

@@ -378,6 +378,20 @@ impl Accepting {
         true
     }
 
+    /// Whether [`Self::let_go`] waits for a message of the client: the client speaks CLC, and no process
+    /// has begun.
+    #[must_use]
+    pub fn waits_to_let_go(&self) -> bool {
+        self.speaks && self.state() == State::New
+    }
+
+    /// Waits for the message for which [`Self::let_go`] waits, for the time of `timeout` at most, and
+    /// reads nothing. `tcp` is any descriptor of the connection: no value is needed meanwhile, nor a lock
+    /// that guards one. [`Self::let_go`] has to wait no more then.
+    pub fn wait_for_message(tcp: impl AsFd, timeout: Duration) {
+        letting_go::wait_for_message(tcp.as_fd(), timeout);
+    }
+
     /// The TCP socket. Nothing is begun by this, and as long as nothing is, none of its bytes are to
     /// be read or written.
     #[must_use]

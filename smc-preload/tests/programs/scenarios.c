@@ -377,6 +377,40 @@ static void vfork_server(int listener)
 	CHECK(waitpid(child, &status, 0) == child && status == 0);
 }
 
+/* A thread of the parent kills the child before that has executed a program. */
+static volatile pid_t sharing;
+
+static void *kills(void *of)
+{
+	while (!sharing)
+		usleep(1000);
+	usleep(20000); /* most often, the child waits for the client by then */
+	kill(sharing, SIGKILL);
+	return NULL;
+}
+
+static void echo_all(int fd);
+
+static void vfork_killed_server(int listener)
+{
+	int fd = accepted(listener), status;
+	pthread_t thread;
+	CHECK(pthread_create(&thread, NULL, kills, NULL) == 0);
+	pid_t child = vfork();
+	if (child == 0) {
+		sharing = getpid();
+		dup2(fd, 0);
+		char *arguments[] = {"/bin/true", NULL};
+		execv("/bin/true", arguments);
+		_exit(127);
+	}
+	CHECK(pthread_join(thread, NULL) == 0);
+	CHECK(waitpid(child, &status, 0) == child && (WIFSIGNALED(status) || status == 0));
+	dprintf(1, WIFSIGNALED(status) ? "killed\n" : "it ran\n");
+	echo_all(fd);
+	CHECK(read(0, &status, 1) == 0);
+}
+
 static void spawn_server(int listener)
 {
 	int fd = accepted(listener), status;
@@ -795,6 +829,7 @@ static struct {
 	{"none-left", none_left_server},
 	{"executes", exec_server},
 	{"vforks", vfork_server},
+	{"vfork-killed", vfork_killed_server},
 	{"spawns", spawn_server},
 	{"system", system_server},
 	{"own", own_server},
