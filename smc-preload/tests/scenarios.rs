@@ -21,11 +21,13 @@ fn library() -> PathBuf {
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/scenarios.c");
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
+        let sources = sources.read_dir().unwrap().map(|at| at.unwrap().path());
         let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("scenarios");
         let compiler = Command::new("cc")
             .args(["-O1", "-Wall", "-pthread", "-o"])
-            .args([&program, &source])
+            .arg(&program)
+            .args(sources.filter(|at| at.extension().is_some_and(|is| is == "c")))
             .output()
             .expect("a C compiler");
         let errors = String::from_utf8_lossy(&compiler.stderr).into_owned();
