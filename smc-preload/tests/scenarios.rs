@@ -259,32 +259,44 @@ fn a_client_of_a_program_that_a_child_of_vfork_executes_is_declined() {
     }
 }
 
-/// The child waits for the client's first message, and has nothing locked meanwhile that its parent
-/// needs when it goes on with the connection.
-#[test]
-fn a_child_of_vfork_that_is_killed_while_it_waits_for_a_client_leaves_the_connection() {
+/// A server whose child of vfork was killed while it waited for the client's first message, and that
+/// client.
+fn after_killed_child(scenario: &str) -> (Server, TcpStream) {
     for _ in 0..10 {
-        let mut server = Server::start("vfork-killed");
-        let mut client = server.connect();
+        let mut server = Server::start(scenario);
+        let client = server.connect();
         server.accept();
         let mut outcome = [0; 7];
         let output = server.process.stdout.as_mut().unwrap();
         output.read_exact(&mut outcome).unwrap();
-        if &outcome != b"killed\n" {
-            // On a busy machine, the child has waited long enough.
-            assert_eq!(&outcome, b"it ran\n");
-            drop(client);
-            server.output();
-            continue;
+        if &outcome == b"killed\n" {
+            return (server, client);
         }
-        client.write_all(&proposal()).unwrap();
-        is_declined(&client);
-        client.write_all(b"octets").unwrap();
-        is_echoed(&client, b"octets");
-        assert_eq!(server.output(), "errno 0\n");
-        return;
+        // On a busy machine, the child has waited long enough.
+        assert_eq!(&outcome, b"it ran\n");
+        drop(client);
+        server.output();
     }
     panic!("no child was killed while it waited");
+}
+
+/// The child has nothing locked meanwhile that its parent needs when it goes on with the connection.
+#[test]
+fn a_child_of_vfork_that_is_killed_while_it_waits_for_a_client_leaves_the_connection() {
+    let (server, mut client) = after_killed_child("vfork-killed");
+    client.write_all(&proposal()).unwrap();
+    is_declined(&client);
+    client.write_all(b"octets").unwrap();
+    is_echoed(&client, b"octets");
+    assert_eq!(server.output(), "errno 0\n");
+}
+
+/// Nor does it keep the connection open.
+#[test]
+fn a_child_of_vfork_that_is_killed_while_it_waits_for_a_client_keeps_nothing_open() {
+    let (server, mut client) = after_killed_child("vfork-killed-unused");
+    assert_eq!(client.read(&mut [0]).unwrap(), 0);
+    assert_eq!(server.output(), "");
 }
 
 /// The policy takes the process itself to speak SMC over TCP, which it does not where it is at both

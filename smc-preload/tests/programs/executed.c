@@ -47,7 +47,7 @@ static void *kills(void *of)
 	return NULL;
 }
 
-void vfork_killed_server(int listener)
+static int after_killed_child(int listener)
 {
 	int fd = accepted(listener), status;
 	pthread_t thread;
@@ -63,8 +63,22 @@ void vfork_killed_server(int listener)
 	CHECK(pthread_join(thread, NULL) == 0);
 	CHECK(waitpid(child, &status, 0) == child && (WIFSIGNALED(status) || status == 0));
 	dprintf(1, WIFSIGNALED(status) ? "killed\n" : "it ran\n");
-	echo_all(fd);
-	CHECK(read(0, &status, 1) == 0);
+	return fd;
+}
+
+void vfork_killed_server(int listener)
+{
+	char end;
+	echo_all(after_killed_child(listener));
+	CHECK(read(0, &end, 1) == 0);
+}
+
+/* It closes what it has not used. */
+void vfork_killed_unused_server(int listener)
+{
+	char end;
+	close(after_killed_child(listener));
+	CHECK(read(0, &end, 1) == 0);
 }
 
 void spawn_server(int listener)

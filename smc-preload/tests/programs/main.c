@@ -12,6 +12,7 @@ static struct {
 	{"executes", exec_server},
 	{"vforks", vfork_server},
 	{"vfork-killed", vfork_killed_server},
+	{"vfork-killed-unused", vfork_killed_unused_server},
 	{"spawns", spawn_server},
 	{"system", system_server},
 	{"own", own_server},

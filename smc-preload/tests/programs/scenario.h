@@ -64,8 +64,8 @@ scenario echo_server, echo_client, half_close_server, half_close_client, flags_c
 /* descriptors.c */
 scenario dup_client, inherited_client, passed_client, few_server, none_left_server;
 /* executed.c */
-scenario exec_server, vfork_server, vfork_killed_server, spawn_server, system_server,
-	cat_client;
+scenario exec_server, vfork_server, vfork_killed_server, vfork_killed_unused_server,
+	spawn_server, system_server, cat_client;
 /* processes.c */
 scenario fork_server, workers_server, workers_client, killed_server, killed_client;
 /* readiness.c */
