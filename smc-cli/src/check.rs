@@ -1,18 +1,14 @@
 //! `smcx check`: what in a capture breaks the rules.
 
-use std::fs::File;
 use std::io::{self, Write};
-use std::path::Path;
 
-use indicatif::ProgressBar;
 use serde_json::{Map, Value, json};
-use smc_capture::CaptureError;
 use smc_capture::reader::CaptureReader;
 use smc_checker::{Chapter, Finding, Report, Seen, check_frames, rules};
 
 use crate::cli::CheckArguments;
-use crate::decode;
 use crate::output::{Failure, Screen, grouped, progress_of_bytes};
+use crate::{decode, input};
 
 /// Judges a capture, and prints the findings on `stdout`.
 ///
@@ -30,14 +26,12 @@ pub fn run(
         return Ok(write!(stdout, "{}", tables())?);
     };
     let name = file.display().to_string();
-    let is_named = file.as_os_str() != STANDARD_INPUT;
-    let length = file.metadata().ok();
-    let length = length.filter(|of| is_named && of.is_file());
-    let bar = progress_of_bytes(screen.progress, length.map(|of| of.len()));
-    let report = open(file, &bar).and_then(check_frames);
+    let unusable = |error| Failure::Unusable(format!("{name}: {}", decode::sentence(&error)));
+    let input = input::open(file).map_err(|error| unusable(error.into()))?;
+    let bar = progress_of_bytes(screen.progress, input.length);
+    let report = CaptureReader::new(bar.wrap_read(input.bytes)).and_then(check_frames);
     bar.finish_and_clear();
-    let report = report
-        .map_err(|error| Failure::Unusable(format!("{name}: {}", decode::sentence(&error))))?;
+    let report = report.map_err(unusable)?;
     match arguments.json {
         true => as_json(&report, stdout)?,
         false => text(&report, stdout)?,
@@ -52,21 +46,6 @@ pub fn run(
         1 => Err(Failure::Problem(format!("{name}: 1 finding"))),
         count => Err(Failure::Problem(format!("{name}: {count} findings"))),
     }
-}
-
-/// The name of a file that means the standard input.
-const STANDARD_INPUT: &str = "-";
-
-/// Opens a capture; the bar follows what is read of it.
-fn open(path: &Path, bar: &ProgressBar) -> Result<CaptureReader<'static>, CaptureError> {
-    if path.as_os_str() == STANDARD_INPUT {
-        return CaptureReader::new(bar.wrap_read(io::stdin()));
-    }
-    let file = File::open(path)?;
-    if file.metadata()?.is_dir() {
-        return Err(io::Error::from(io::ErrorKind::IsADirectory).into());
-    }
-    CaptureReader::new(bar.wrap_read(file))
 }
 
 fn violations(report: &Report) -> u64 {

@@ -7,15 +7,14 @@ mod llc;
 mod record;
 
 use std::cell::{Cell, RefCell};
-use std::fs::File;
 use std::io::{self, Read, Write};
-use std::path::Path;
 
 use smc_capture::CaptureError;
 use smc_capture::follow::{self, Item};
 use smc_capture::reader::{CaptureReader, CapturedFrame};
 
 use crate::cli::DecodeArguments;
+use crate::input;
 use crate::output::{Failure, plain, reason};
 
 pub use record::{message, record, type_name};
@@ -66,7 +65,13 @@ fn decode(
         return Err(Failure::Usage("which capture?".to_owned()));
     };
     let name = file.display().to_string();
-    let reader = open_beside(file, output);
+    let input = input::open(file).map_err(CaptureError::from);
+    let reader = input.and_then(|input| {
+        CaptureReader::new(Beside {
+            input: input.bytes,
+            output,
+        })
+    });
     let reader =
         reader.map_err(|error| Failure::Problem(format!("{name}: {}", sentence(&error))))?;
     follow(arguments, &name, Box::new(reader), output, stderr)
@@ -143,19 +148,6 @@ impl<R: Read> Read for Beside<'_, '_, R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         self.output.flush()?;
         self.input.read(into)
-    }
-}
-
-fn open_beside<'a>(path: &Path, output: &'a Output<'_>) -> Result<CaptureReader<'a>, CaptureError> {
-    if path.as_os_str() == "-" {
-        let input = io::stdin();
-        CaptureReader::new(Beside { input, output })
-    } else {
-        let input = File::open(path)?;
-        if input.metadata()?.is_dir() {
-            return Err(io::Error::from(io::ErrorKind::IsADirectory).into());
-        }
-        CaptureReader::new(Beside { input, output })
     }
 }
 

@@ -24,6 +24,7 @@ pub mod generate;
 #[cfg(target_os = "linux")]
 #[doc(hidden)]
 pub mod info;
+mod input;
 #[doc(hidden)]
 #[cfg(target_os = "linux")]
 pub mod launch;
@@ -125,7 +126,7 @@ where
         #[cfg(target_os = "linux")]
         Some(Command::Info(arguments)) => info::run(&arguments, stdout),
         #[cfg(target_os = "linux")]
-        Some(Command::Metrics(arguments)) => metrics::run(&arguments, stdout, stderr),
+        Some(Command::Metrics(arguments)) => metrics::run(&arguments, screen, stdout, stderr),
         #[cfg(target_os = "linux")]
         Some(Command::Top(arguments)) => top::run(&arguments, screen, stdout),
         #[cfg(target_os = "linux")]
@@ -137,13 +138,13 @@ where
         #[cfg(target_os = "linux")]
         Some(Command::Why(arguments)) => why::run(&arguments, stdout),
         #[cfg(target_os = "linux")]
-        Some(Command::Listen(arguments)) => net::listen(&arguments, stdout, stderr),
+        Some(Command::Listen(arguments)) => net::listen(&arguments, screen, stdout, stderr),
         #[cfg(target_os = "linux")]
         Some(Command::Connect(arguments)) => net::connect(&arguments, stdout, stderr),
         #[cfg(target_os = "linux")]
         Some(Command::Perf(arguments)) => net::perf::run(&arguments, stdout, stderr),
         #[cfg(target_os = "linux")]
-        Some(Command::Proxy(arguments)) => proxy::run(&arguments, stdout, stderr),
+        Some(Command::Proxy(arguments)) => proxy::run(&arguments, screen, stdout, stderr),
         #[cfg(target_os = "linux")]
         Some(Command::Policy(cli::PolicyCommand::Check(arguments))) => {
             policy::check::run(&arguments, stdout)

@@ -9,7 +9,7 @@ pub mod text;
 use std::io::Write;
 
 use crate::cli::MetricsArguments;
-use crate::output::Failure;
+use crate::output::{Failure, Screen};
 use sums::{Seen, Sums};
 
 /// Shows the metrics once, or answers requests for them.
@@ -18,11 +18,12 @@ use sums::{Seen, Sums};
 /// `/proc` cannot be read, the address cannot be listened at, or the output cannot be written.
 pub fn run(
     arguments: &MetricsArguments,
+    screen: &Screen,
     stdout: &mut dyn Write,
     stderr: &mut dyn Write,
 ) -> Result<(), Failure> {
     if let Some(address) = arguments.listen {
-        return server::run(address, arguments, stderr);
+        return server::run(address, arguments, screen, stderr);
     }
     let mut sums = Sums::new(own_user());
     let seen = seen()?;

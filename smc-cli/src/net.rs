@@ -18,7 +18,7 @@ use smc_sockets::{SmcListener, Stack};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::cli::{ConnectArguments, HostPort, ListenArguments};
-use crate::output::{Failure, grouped, reason};
+use crate::output::{Failure, Screen, grouped, reason};
 use copy::{Broken, copy};
 use keyboard::{Input, Keyboard};
 pub(crate) use means::Means;
@@ -135,6 +135,7 @@ pub fn connect(
 /// A sentence for the user.
 pub fn listen(
     arguments: &ListenArguments,
+    screen: &Screen,
     stdout: &mut dyn Write,
     stderr: &mut dyn Write,
 ) -> Result<(), Failure> {
@@ -144,7 +145,7 @@ pub fn listen(
     let listener = Listener::bind(&means, &place);
     let listener = listener.map_err(|error| problem(&address, &error))?;
     // On a terminal, a command that only waits seems to hang.
-    if arguments.verbose || io::stderr().is_terminal() {
+    if arguments.verbose || screen.progress {
         let at = listener
             .description(&place)
             .map_err(|error| problem(&address, &error))?;

@@ -105,7 +105,7 @@ pub fn plain(value: &Value) -> String {
 pub struct Screen {
     /// Whether the output may have colours.
     pub colours: bool,
-    /// Whether the error stream may show progress.
+    /// Whether the error stream is a terminal: it shows progress, and what a server waits for.
     pub progress: bool,
     /// Columns of the output, if it is a terminal.
     pub width: Option<usize>,

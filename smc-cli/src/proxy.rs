@@ -3,7 +3,7 @@
 mod carry;
 mod totals;
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::cli::{HostPort, ProxyArguments, Transport, canonical};
 use crate::net::{PAUSE, Signals, problem};
-use crate::output::{Failure, grouped};
+use crate::output::{Failure, Screen, grouped};
 use crate::policy;
 use carry::{Carried, Limits};
 use totals::Totals;
@@ -44,6 +44,7 @@ enum Outcome {
 /// [`Failure::Problem`] if it cannot listen, or had to cut connections off.
 pub fn run(
     arguments: &ProxyArguments,
+    screen: &Screen,
     stdout: &mut dyn Write,
     stderr: &mut dyn Write,
 ) -> Result<(), Failure> {
@@ -51,7 +52,7 @@ pub fn run(
         .enable_all()
         .build()
         .map_err(|error| problem("proxy", &error))?;
-    let outcome = runtime.block_on(serve(arguments, stdout, stderr));
+    let outcome = runtime.block_on(serve(arguments, screen, stdout, stderr));
     // What is still in flight was cut off.
     runtime.shutdown_background();
     outcome
@@ -59,6 +60,7 @@ pub fn run(
 
 async fn serve(
     arguments: &ProxyArguments,
+    screen: &Screen,
     stdout: &mut dyn Write,
     stderr: &mut dyn Write,
 ) -> Result<(), Failure> {
@@ -71,7 +73,7 @@ async fn serve(
     let listener = bind(&from, &listen).map_err(|error| problem(&shown, &error))?;
     let mut signals = Signals::to_end().map_err(|error| problem("proxy", &error))?;
     // On a terminal, a command that only waits seems to hang.
-    if arguments.verbose || io::stderr().is_terminal() {
+    if arguments.verbose || screen.progress {
         let here = listener.local_addr();
         let here = here.map_err(|error| problem(&shown, &error))?;
         // A closed error stream keeps nothing from being carried.

@@ -21,11 +21,13 @@ fn library() -> PathBuf {
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/scenarios.c");
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
+        let sources = sources.read_dir().unwrap().map(|at| at.unwrap().path());
         let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("scenarios");
         let compiler = Command::new("cc")
             .args(["-O1", "-Wall", "-pthread", "-o"])
-            .args([&program, &source])
+            .arg(&program)
+            .args(sources.filter(|at| at.extension().is_some_and(|is| is == "c")))
             .output()
             .expect("a C compiler");
         let errors = String::from_utf8_lossy(&compiler.stderr).into_owned();
@@ -111,12 +113,12 @@ const DECLINE: u8 = 4;
 
 const ECONNRESET: i32 = libc::ECONNRESET;
 
-/// A Proposal of version 1, as far as its header.
+/// A Proposal of version 1, for an RNIC whose addresses are all zero.
 fn proposal() -> Vec<u8> {
     const LEN: u8 = 52;
-    let mut bytes = [&EYE_CATCHER[..], &[1, 0, LEN, 0x10]].concat();
-    bytes.resize(LEN.into(), 0);
-    bytes
+    let header = [&EYE_CATCHER[..], &[1, 0, LEN, 0x10]].concat();
+    let body = vec![0; usize::from(LEN) - header.len() - EYE_CATCHER.len()];
+    [header, body, EYE_CATCHER.to_vec()].concat()
 }
 
 /// A server with the library that takes its clients to speak CLC over TCP, as those on other hosts do.
@@ -255,6 +257,46 @@ fn a_client_of_a_program_that_a_child_of_vfork_executes_is_declined() {
         is_echoed(&client, b"octets");
         assert_eq!(server.output(), "", "{scenario}");
     }
+}
+
+/// A server whose child of vfork was killed while it waited for the client's first message, and that
+/// client.
+fn after_killed_child(scenario: &str) -> (Server, TcpStream) {
+    for _ in 0..10 {
+        let mut server = Server::start(scenario);
+        let client = server.connect();
+        server.accept();
+        let mut outcome = [0; 7];
+        let output = server.process.stdout.as_mut().unwrap();
+        output.read_exact(&mut outcome).unwrap();
+        if &outcome == b"killed\n" {
+            return (server, client);
+        }
+        // On a busy machine, the child has waited long enough.
+        assert_eq!(&outcome, b"it ran\n");
+        drop(client);
+        server.output();
+    }
+    panic!("no child was killed while it waited");
+}
+
+/// The child has nothing locked meanwhile that its parent needs when it goes on with the connection.
+#[test]
+fn a_child_of_vfork_that_is_killed_while_it_waits_for_a_client_leaves_the_connection() {
+    let (server, mut client) = after_killed_child("vfork-killed");
+    client.write_all(&proposal()).unwrap();
+    is_declined(&client);
+    client.write_all(b"octets").unwrap();
+    is_echoed(&client, b"octets");
+    assert_eq!(server.output(), "errno 0\n");
+}
+
+/// Nor does it keep the connection open.
+#[test]
+fn a_child_of_vfork_that_is_killed_while_it_waits_for_a_client_keeps_nothing_open() {
+    let (server, mut client) = after_killed_child("vfork-killed-unused");
+    assert_eq!(client.read(&mut [0]).unwrap(), 0);
+    assert_eq!(server.output(), "");
 }
 
 /// The policy takes the process itself to speak SMC over TCP, which it does not where it is at both

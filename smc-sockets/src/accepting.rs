@@ -7,7 +7,7 @@ use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -31,6 +31,9 @@ pub(crate) use letting_go::drop_proposal;
 
 use single::{Outcome, Single};
 
+/// Pause between two calls of [`Accepting::finish`] where no descriptor is left to poll.
+const PAUSE: Duration = Duration::from_millis(1);
+
 /// The cookie and the user of the client's socket if that takes calls, and whether the client speaks
 /// CLC over TCP.
 type Client = (Option<(u64, u32)>, bool);
@@ -49,7 +52,7 @@ type Client = (Option<(u64, u32)>, bool);
 /// connection, if this process has begun: the client is answered, and then reads the end.
 pub struct Accepting {
     stack: Stack,
-    /// Shared with the socket that is made of it.
+    /// Shared with the driver, and with the socket that is made of it.
     tcp: Arc<TcpStream>,
     /// Addresses of this end and of the client.
     ends: (SocketAddr, SocketAddr),
@@ -57,16 +60,33 @@ pub struct Accepting {
     of: Option<(u64, u32)>,
     /// The client speaks CLC over TCP: it sent SMC's TCP option, or the policy assumes it.
     speaks: bool,
-    /// A process has begun: this one, or one from which it was forked.
-    has_begun: AtomicBool,
-    /// The client was let go: TCP carries the connection.
-    is_let_go: AtomicBool,
-    /// The process that has begun has made a stream of it.
-    is_finished: AtomicBool,
-    /// The duplicate of the TCP socket that the driver has since a process has begun; negative for
-    /// none. It may be closed.
-    handed_over: AtomicI32,
+    /// A [`State`]. A child begins with its parent's.
+    state: AtomicU8,
     here: PerProcess<Here>,
+}
+
+/// How far an accepted connection has come, in this process and those from which it was forked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    /// No process has begun.
+    New,
+    /// A process has begun, or is about to let the client go.
+    Begun,
+    /// The client was let go: TCP carries the connection.
+    LetGo,
+    /// The process that has begun has made a stream of it.
+    Finished,
+}
+
+impl State {
+    const fn of(number: u8) -> Self {
+        match number {
+            0 => Self::New,
+            1 => Self::Begun,
+            2 => Self::LetGo,
+            _ => Self::Finished,
+        }
+    }
 }
 
 /// A listening kernel socket that this process publishes, as long as the value lives:
@@ -79,17 +99,17 @@ pub struct PublishedListener {
 /// How far this process has come.
 #[derive(Default)]
 struct Here {
-    /// Held by the thread that begins, or takes the connection for TCP.
-    beginning: Mutex<()>,
+    /// Whether this process has begun, or taken the connection for TCP. The thread that does so holds
+    /// the lock.
+    has_begun: Mutex<bool>,
     single: OnceLock<Arc<Single>>,
-    /// This process has begun, or taken the connection for TCP.
-    has_begun: AtomicBool,
 }
 
 impl Here {
-    fn beginning(&self) -> MutexGuard<'_, ()> {
-        let beginning = self.beginning.lock();
-        beginning.unwrap_or_else(PoisonError::into_inner)
+    fn has_begun(&self) -> MutexGuard<'_, bool> {
+        self.has_begun
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -183,10 +203,7 @@ impl Stack {
                 tcp: Arc::new(tcp),
                 of,
                 speaks,
-                has_begun: AtomicBool::new(false),
-                is_let_go: AtomicBool::new(false),
-                is_finished: AtomicBool::new(false),
-                handed_over: AtomicI32::new(-1),
+                state: AtomicU8::new(State::New as u8),
                 here: PerProcess::new(),
             }),
             Err(cause) => {
@@ -274,7 +291,7 @@ impl Accepting {
             Outcome::NotYet => Err(io::ErrorKind::WouldBlock.into()),
             Outcome::Over | Outcome::Closed(_) => Err(io::ErrorKind::NotConnected.into()),
             Outcome::Decided(socket) => {
-                self.is_finished.store(true, Ordering::Relaxed);
+                self.set_state(State::Finished);
                 Ok(SmcStream::new(single.stack.clone(), socket?))
             }
         }
@@ -283,10 +300,9 @@ impl Accepting {
     /// The stream over TCP of a client that speaks CLC, in a process that can have no stack, and if
     /// none has begun: the client is declined.
     fn decline(&self) -> Option<SmcStream> {
-        if !self.speaks || !self.take() {
+        if !self.speaks || !self.take(State::Finished) {
             return None;
         }
-        self.is_finished.store(true, Ordering::Relaxed);
         let _ = pairing::let_go(&self.tcp);
         let shard = self.stack.shard();
         let cause = match self.stack.is_inherited() {
@@ -307,6 +323,10 @@ impl Accepting {
             match self.finish() {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 outcome => return outcome,
+            }
+            if !self.can_be_polled() {
+                std::thread::sleep(PAUSE);
+                continue;
             }
             let mut polled = [PollFd::new(self, PollFlags::IN)];
             match rustix::event::poll(&mut polled, None) {
@@ -345,8 +365,8 @@ impl Accepting {
     /// connection is reset, and reads from it fail.
     #[must_use]
     pub fn let_go(&self, timeout: Duration) -> bool {
-        if !self.take() {
-            return self.is_let_go.load(Ordering::Acquire);
+        if !self.take(State::Begun) {
+            return self.state() == State::LetGo;
         }
         let _ = pairing::let_go(&self.tcp);
         if self.speaks {
@@ -354,8 +374,22 @@ impl Accepting {
             // What was reset is the program's as well.
             let _ = letting_go::decline(shard, self.tcp.as_fd(), code, timeout);
         }
-        self.is_let_go.store(true, Ordering::Release);
+        self.set_state(State::LetGo);
         true
+    }
+
+    /// Whether [`Self::let_go`] waits for a message of the client: the client speaks CLC, and no process
+    /// has begun.
+    #[must_use]
+    pub fn waits_to_let_go(&self) -> bool {
+        self.speaks && self.state() == State::New
+    }
+
+    /// Waits for the message for which [`Self::let_go`] waits, for the time of `timeout` at most, and
+    /// reads nothing. `tcp` is any descriptor of the connection: no value is needed meanwhile, nor a lock
+    /// that guards one. [`Self::let_go`] has to wait no more then.
+    pub fn wait_for_message(tcp: impl AsFd, timeout: Duration) {
+        letting_go::wait_for_message(tcp.as_fd(), timeout);
     }
 
     /// The TCP socket. Nothing is begun by this, and as long as nothing is, none of its bytes are to
@@ -384,17 +418,26 @@ impl Accepting {
         self.here.get_or_make(|| Ok(Here::default()))
     }
 
-    /// Takes the connection for TCP; false if a process has begun. No thread of this process begins
-    /// afterwards.
-    fn take(&self) -> bool {
+    fn state(&self) -> State {
+        State::of(self.state.load(Ordering::Acquire))
+    }
+
+    fn set_state(&self, state: State) {
+        self.state.store(state as u8, Ordering::Release);
+    }
+
+    /// Takes the connection for TCP, and sets the state; false if a process has begun. No thread of
+    /// this process begins afterwards.
+    fn take(&self, state: State) -> bool {
         // To make it cannot fail.
         let Ok(here) = self.here() else {
             return false;
         };
-        let _beginning = here.beginning();
-        let is_first = !self.has_begun.swap(true, Ordering::Relaxed);
+        let mut has_begun = here.has_begun();
+        let is_first = self.state() == State::New;
         if is_first {
-            here.has_begun.store(true, Ordering::Relaxed);
+            self.set_state(state);
+            *has_begun = true;
         }
         is_first
     }
@@ -407,29 +450,21 @@ impl Accepting {
     /// or its client was let go.
     //= SHM-061
     pub fn close_inherited(&self) {
-        let began_here = |here: &Here| here.has_begun.load(Ordering::Relaxed);
-        let is_over =
-            self.is_let_go.load(Ordering::Acquire) || self.is_finished.load(Ordering::Relaxed);
-        if !self.has_begun.load(Ordering::Relaxed)
-            || is_over
-            || self.here.get().is_some_and(began_here)
-        {
-            return;
+        let began_here = self.here.get().is_some_and(|here| *here.has_begun());
+        if !began_here && self.state() == State::Begun {
+            system::replace_inherited(&self.tcp, &self.stack.shard().poller);
         }
-        let none = &self.stack.shard().poller;
-        system::replace_duplicate(self.handed_over.load(Ordering::Relaxed), &self.tcp, none);
-        system::replace_inherited(&self.tcp, none);
     }
 
     /// Begins, unless this process has.
     //= SHM-079
     fn begin(&self) -> io::Result<&Arc<Single>> {
         let here = self.here()?;
-        let _beginning = here.beginning();
+        let mut has_begun = here.has_begun();
         if let Some(single) = here.single.get() {
             return Ok(single);
         }
-        if self.has_begun.load(Ordering::Relaxed) {
+        if self.state() != State::New {
             let reason = "the process that this one was forked from has begun with it";
             return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
         }
@@ -438,8 +473,8 @@ impl Accepting {
             self.ends.0.port(),
             self.speaks,
         ));
-        self.has_begun.store(true, Ordering::Relaxed);
-        here.has_begun.store(true, Ordering::Relaxed);
+        self.set_state(State::Begun);
+        *has_begun = true;
         single.begin(self);
         Ok(here.single.get_or_init(|| single))
     }
@@ -530,11 +565,11 @@ mod tests {
         let accepting = stack.accepted(listener.accept().unwrap().0).unwrap();
         let here = accepting.here().unwrap();
         std::thread::scope(|scope| {
-            let beginning = here.beginning();
+            let beginning = here.has_begun();
             let let_go = scope.spawn(|| accepting.let_go(Duration::ZERO));
             let declined = scope.spawn(|| accepting.decline().is_some());
             std::thread::sleep(Duration::from_millis(100));
-            accepting.has_begun.store(true, Ordering::Relaxed);
+            accepting.set_state(State::Begun);
             drop(beginning);
             assert!(!let_go.join().unwrap());
             assert!(!declined.join().unwrap());

@@ -138,7 +138,7 @@ struct Driver {
 /// A client that was asked to go on.
 struct Pairing {
     answer: Answer,
-    tcp: TcpStream,
+    tcp: Arc<TcpStream>,
     arrival: Arrival,
     option_sent: Result<(), OptionNotSent>,
     port: u16,
@@ -297,9 +297,9 @@ impl Driver {
         match stage {
             Ok(stage) => {
                 let to: Weak<dyn Destination> = Arc::downgrade(listening) as _;
-                self.arrive(&to, tcp, address, stage);
+                self.arrive(&to, tcp.into(), address, stage);
             }
-            Err(cause) => plain(&shard, tcp, listening.arrival(address, None), cause),
+            Err(cause) => plain(&shard, tcp.into(), listening.arrival(address, None), cause),
         }
     }
 
@@ -371,7 +371,7 @@ impl Driver {
 }
 
 /// A connection that is being paired, and its listener's port and option.
-type Parts = (TcpStream, Arrival, (u16, Result<(), OptionNotSent>));
+type Parts = (Arc<TcpStream>, Arrival, (u16, Result<(), OptionNotSent>));
 
 impl Pairing {
     /// Ends it now.
@@ -455,7 +455,7 @@ pub(crate) fn first_stage(
 }
 
 /// Hands out a connection that is plain TCP.
-fn plain(shard: &Shard, tcp: TcpStream, arrival: Arrival, cause: Cause) {
+fn plain(shard: &Shard, tcp: Arc<TcpStream>, arrival: Arrival, cause: Cause) {
     let _ = pairing::let_go(&tcp);
     let carrier = Some(Carrier::tcp(cause));
     let socket = Arc::new(Socket::new(tcp, carrier, shard.spin));
@@ -463,7 +463,13 @@ fn plain(shard: &Shard, tcp: TcpStream, arrival: Arrival, cause: Cause) {
 }
 
 /// Lets the engine decide what carries a connection whose client speaks CLC.
-fn serve(shard: &Arc<Shard>, tcp: TcpStream, arrival: Arrival, place: Place, peer: Option<Peer>) {
+fn serve(
+    shard: &Arc<Shard>,
+    tcp: Arc<TcpStream>,
+    arrival: Arrival,
+    place: Place,
+    peer: Option<Peer>,
+) {
     let mut state = shard.lock();
     let socket = Arc::new(Socket::new(tcp, None, shard.spin));
     socket.status().place = Some(place);

@@ -4,10 +4,9 @@
 #![deny(clippy::undocumented_unsafe_blocks)]
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
-use rustix::net::sockopt;
 use rustix::process::{Resource, getrlimit};
 
 /// `SO_BUF_LOCK`.
@@ -42,28 +41,7 @@ pub(crate) fn reserve_descriptors(any: impl AsFd) -> io::Result<()> {
 /// open, and its owner's. For a child made by `fork` in which nothing closes the number any more, as a
 /// thread of the parent owned it.
 pub(crate) fn replace_inherited(of: impl AsFd, by: impl AsFd) {
-    replace_number(of.as_fd().as_raw_fd(), by);
-}
-
-/// Is [`replace_inherited`] for a number that may name anything meanwhile: only if it is the same
-/// socket as `of`.
-pub(crate) fn replace_duplicate(number: RawFd, of: impl AsFd, by: impl AsFd) {
-    if number < 0 {
-        return;
-    }
-    // SAFETY: only the kernel uses the number; a query about a closed one fails.
-    let duplicate = unsafe { BorrowedFd::borrow_raw(number) };
-    let cookies = (
-        sockopt::socket_cookie(duplicate),
-        sockopt::socket_cookie(of),
-    );
-    if matches!(cookies, (Ok(duplicate), Ok(of)) if duplicate == of) {
-        replace_number(number, by);
-    }
-}
-
-fn replace_number(number: RawFd, by: impl AsFd) {
-    let by = by.as_fd().as_raw_fd();
+    let (number, by) = (of.as_fd().as_raw_fd(), by.as_fd().as_raw_fd());
     // SAFETY: dup3 accesses no memory of the caller; the number was open and stays so. If it fails,
     // nothing has changed.
     unsafe { libc::dup3(by, number, libc::O_CLOEXEC) };

@@ -1,11 +1,11 @@
 //! What is carried: a file, or pseudo-random bytes.
 
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
 use smc_transport_sim::random::Random;
 
+use crate::input;
 use crate::output::{Failure, reason};
 
 /// Bytes to carry, a piece at a time.
@@ -21,26 +21,15 @@ impl Source {
     /// # Errors
     /// [`Failure::Problem`] if it cannot be opened.
     pub fn file(path: &Path) -> Result<Self, Failure> {
-        let name = path.display().to_string();
-        if name == "-" {
-            return Ok(Self {
-                bytes: Box::new(io::stdin()),
-                name: "standard input".to_owned(),
-                length: None,
-            });
-        }
-        let opened = File::open(path).and_then(|file| {
-            let about = file.metadata()?;
-            if about.is_dir() {
-                return Err(io::ErrorKind::IsADirectory.into());
-            }
-            Ok((file, about.is_file().then_some(about.len())))
-        });
-        let (file, length) = opened.map_err(|error| unreadable(&name, &error))?;
+        let name = match input::is_standard(path) {
+            true => "standard input".to_owned(),
+            false => path.display().to_string(),
+        };
+        let input = input::open(path).map_err(|error| unreadable(&name, &error))?;
         Ok(Self {
-            bytes: Box::new(file),
+            bytes: input.bytes,
             name,
-            length,
+            length: input.length,
         })
     }
 

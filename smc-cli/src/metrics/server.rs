@@ -1,7 +1,7 @@
 //! A server for collectors of metrics: bounded in connections, time and memory for any client.
 
 use std::collections::VecDeque;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use super::sums::Sums;
 use super::text;
 use crate::cli::MetricsArguments;
 use crate::net::{PAUSE, Signals, problem};
-use crate::output::Failure;
+use crate::output::{Failure, Screen};
 
 /// Most connections at a time; for a further one, the oldest is closed.
 const CONNECTIONS: usize = 32;
@@ -43,6 +43,7 @@ type Shared = Arc<Mutex<Collector>>;
 pub(super) fn run(
     address: SocketAddr,
     arguments: &MetricsArguments,
+    screen: &Screen,
     stderr: &mut dyn Write,
 ) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -50,7 +51,7 @@ pub(super) fn run(
         .max_blocking_threads(2)
         .build()
         .map_err(|error| problem("metrics", &error))?;
-    let outcome = runtime.block_on(serve(address, arguments, stderr));
+    let outcome = runtime.block_on(serve(address, arguments, screen, stderr));
     runtime.shutdown_background();
     outcome
 }
@@ -58,6 +59,7 @@ pub(super) fn run(
 async fn serve(
     address: SocketAddr,
     arguments: &MetricsArguments,
+    screen: &Screen,
     stderr: &mut dyn Write,
 ) -> Result<(), Failure> {
     let mut signals = Signals::to_end().map_err(|error| problem("metrics", &error))?;
@@ -65,7 +67,7 @@ async fn serve(
     let unusable = |error: io::Error| problem(&shown, &error);
     let listener = TcpListener::bind(address).await.map_err(unusable)?;
     // On a terminal, a command that only waits seems to hang.
-    if arguments.verbose || io::stderr().is_terminal() {
+    if arguments.verbose || screen.progress {
         let here = listener.local_addr().map_err(unusable)?;
         // A closed error stream keeps nothing from being served.
         let _ = writeln!(stderr, "smcx: metrics: http://{here}/metrics");

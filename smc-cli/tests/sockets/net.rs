@@ -1,12 +1,15 @@
 //! `smcx listen`, `smcx connect` and `smcx perf`, as processes.
 #![cfg(target_os = "linux")]
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sha2::{Digest, Sha256};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::thread::{scope, sleep};
 use std::time::Duration;
+
+use crate::stats::Ended;
 
 fn smcx(arguments: &[&str]) -> Child {
     Command::new(env!("CARGO_BIN_EXE_smcx"))
@@ -373,6 +376,38 @@ fn on_a_terminal_a_client_ends_with_its_peer() {
     );
     assert_eq!(output.stdout, b"octets\n");
     listener.wait().unwrap();
+}
+
+/// A command that only waits seems to hang otherwise.
+#[test]
+fn a_server_whose_messages_go_to_a_terminal_names_its_address() {
+    let here = "127.0.0.1:0";
+    for (arguments, before) in [
+        (&["listen", here][..], "smcx: listening on 127.0.0.1:"),
+        (
+            &["metrics", "--listen", here],
+            "smcx: metrics: http://127.0.0.1:",
+        ),
+        (&["proxy", here, "127.0.0.1:1"], "smcx: proxy: 127.0.0.1:"),
+    ] {
+        let (messages, seen) = terminal();
+        let server = Command::new(env!("CARGO_BIN_EXE_smcx"))
+            .args(arguments)
+            .env("SMC_POLICY", "")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(seen)
+            .spawn();
+        let _server = Ended(server.unwrap());
+        let mut polled = [PollFd::new(&messages, PollFlags::IN)];
+        let most = Timespec {
+            tv_sec: 30,
+            tv_nsec: 0,
+        };
+        assert_eq!(poll(&mut polled, Some(&most)), Ok(1), "{arguments:?}");
+        let line = line(&mut BufReader::new(messages));
+        assert!(line.starts_with(before), "{arguments:?}: {line:?}");
+    }
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rustix::net::sockopt;
-use smc_sockets::Stack;
+use smc_sockets::{Accepting, Stack};
 
 use super::conn::{Conn, borrowed, lock};
 use super::short_waits::ShortWaits;
@@ -166,24 +166,40 @@ fn stays_open(fd: i32) -> bool {
 /// connection that the child has as a standard stream, and that nothing was begun of, goes on as TCP
 /// in the program and in this process.
 ///
-/// The descriptors are the child's own, of which the table knows nothing.
+/// The descriptors are the child's own, of which the table knows nothing. The child may be killed: while
+/// it waits it has no lock, no connection and no mark of this thread, which would stay here for ever.
 pub(crate) fn before_exec_in_shared_memory() {
     if !table::serves_any() {
         return;
     }
     let streams = STREAMS.filter(|fd| stays_open(*fd) && connecting::is_tcp(*fd));
-    let cookies = streams.filter_map(|fd| sockopt::socket_cookie(borrowed(fd)).ok());
-    let cookies: Vec<u64> = cookies.collect();
-    if cookies.is_empty() {
+    let cookie_of = |fd| Some((fd, sockopt::socket_cookie(borrowed(fd)).ok()?));
+    let streams: Vec<(i32, u64)> = streams.filter_map(cookie_of).collect();
+    if streams.is_empty() {
         return;
     }
+    let mut late = Vec::new();
+    each_undecided(&streams, |conn, fd| {
+        if conn.waits_to_let_go() {
+            late.push(fd);
+        }
+    });
+    for fd in late {
+        BESIDE.wait(|timeout| {
+            config::outside(|| Accepting::wait_for_message(borrowed(fd), timeout));
+            true
+        });
+    }
+    each_undecided(&streams, |conn, _| conn.let_go());
+}
+
+/// Calls a function for each connection of the table that is not decided and that one of these
+/// descriptors of a child names, which have the cookies of their sockets.
+fn each_undecided(streams: &[(i32, u64)], mut call: impl FnMut(&Conn, i32)) {
     for (_, conn) in table::conns() {
-        let accepted = conn.accepted_cookie();
-        if accepted.is_some_and(|cookie| cookies.contains(&cookie)) {
-            BESIDE.wait(|timeout| {
-                conn.let_go(timeout);
-                true
-            });
+        let cookie = conn.accepted_cookie();
+        if let Some((fd, _)) = streams.iter().find(|(_, of)| Some(*of) == cookie) {
+            call(&conn, *fd);
         }
         release(conn);
     }

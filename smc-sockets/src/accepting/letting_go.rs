@@ -71,20 +71,52 @@ pub(super) fn drop_left_over(shard: &Shard, tcp: BorrowedFd<'_>) -> io::Result<(
 
 /// Whether bytes have come that begin as a Proposal or a Decline does.
 fn begins_with_clc(tcp: BorrowedFd<'_>) -> bool {
-    // Where none have come, a peek would take the error that the application is to read.
+    first_step(tcp).is_some_and(|step| step != Step::Over)
+}
+
+/// What to do with the bytes that have come; `None` if none have. The error of a connection that was
+/// reset stays the application's to read, which a peek would take where no bytes are.
+fn first_step(tcp: BorrowedFd<'_>) -> Option<Step> {
     if !rustix::io::ioctl_fionread(tcp).is_ok_and(|come| come > 0) {
-        return false;
+        return None;
     }
     let mut bytes = [0; MAX_LENGTH];
     loop {
         match peek(tcp, &mut bytes) {
             Err(Errno::INTR) => {}
-            Ok(0) | Err(_) => return false,
+            Ok(0) | Err(_) => return None,
             Ok(len) => {
                 let come = bytes.get(..len).unwrap_or_default();
-                return Opening::Promised.classify(come) != Step::Over;
+                return Some(Opening::Promised.classify(come));
             }
         }
+    }
+}
+
+/// Waits until the first message of a client has come, all of it, or cannot come any more; for the time
+/// of `timeout` at most. Reads nothing.
+pub(super) fn wait_for_message(tcp: BorrowedFd<'_>, timeout: Duration) {
+    let begin = Instant::now();
+    loop {
+        // Before the bytes: nothing comes behind the end.
+        let has_ended = has_ended(tcp).is_some();
+        let step = first_step(tcp);
+        let left = timeout.saturating_sub(begin.elapsed());
+        if has_ended || left.is_zero() || !matches!(step, None | Some(Step::Wait(_))) {
+            return;
+        }
+        pause(tcp, step.is_none(), left);
+    }
+}
+
+/// Waits until more bytes may have come, for this time at most.
+fn pause(tcp: BorrowedFd<'_>, is_empty: bool, left: Duration) {
+    if is_empty {
+        let flags = PollFlags::IN | PollFlags::RDHUP;
+        // A signal makes the caller look again.
+        let _ = rustix::event::poll(&mut [PollFd::new(&tcp, flags)], Some(&timespec(left)));
+    } else {
+        std::thread::sleep(left.min(PAUSE));
     }
 }
 
@@ -147,13 +179,7 @@ pub(crate) fn drop_proposal(tcp: BorrowedFd<'_>, timeout: Duration) -> bool {
         if left.is_zero() {
             return false;
         }
-        if come.is_empty() {
-            let flags = PollFlags::IN | PollFlags::RDHUP;
-            // A signal makes it poll again.
-            let _ = rustix::event::poll(&mut [PollFd::new(&tcp, flags)], Some(&timespec(left)));
-        } else {
-            std::thread::sleep(left.min(PAUSE));
-        }
+        pause(tcp, come.is_empty(), left);
     }
 }
 

@@ -2,12 +2,9 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::Ordering;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Instant;
-
-use smc_transport_ism::shared::pairing;
 
 use super::Accepting;
 use crate::carrier::{Carrier, Cause, Limit};
@@ -15,7 +12,6 @@ use crate::descriptors;
 use crate::discovery::OptionNotSent;
 use crate::driver;
 use crate::listening::{Accepted, Arrival, Delivery, Destination, HandedOver};
-use crate::opening::Opening;
 use crate::socket::Socket;
 use crate::stack::Stack;
 use crate::stream::SmcStream;
@@ -78,20 +74,6 @@ impl Single {
         };
         let client = ends.1;
         let shard = self.stack.shard();
-        let Ok(own) = tcp.try_clone() else {
-            // Without a descriptor left it is TCP, as the client finds out.
-            let _ = pairing::let_go(&tcp);
-            let cause = Cause::Limit(Limit::Undecided(shard.undecided().most()));
-            self.set(Ok(match self.option_sent {
-                // It speaks CLC.
-                Ok(()) => shard.decline(tcp, cause, Opening::Promised),
-                Err(_) => Arc::new(Socket::new(tcp, Some(Carrier::tcp(cause)), shard.spin)),
-            }));
-            return;
-        };
-        let tcp = own;
-        let number = tcp.as_raw_fd();
-        accepting.handed_over.store(number, Ordering::Relaxed);
         let gids = self.stack.gids();
         let listener = (self.port, self.option_sent);
         match driver::first_stage(shard, &tcp, client, listener, gids.as_ref()) {

@@ -2,7 +2,7 @@
 //! one source of them shuts no other out.
 
 use std::net::{SocketAddr, TcpStream};
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use rustix::event::epoll;
@@ -27,7 +27,7 @@ pub(crate) enum Stage {
 pub(super) struct Newcomer {
     /// The port is free as soon as the program drops the listener.
     to: Weak<dyn Destination>,
-    tcp: TcpStream,
+    tcp: Arc<TcpStream>,
     address: SocketAddr,
     stage: Stage,
     source: Source,
@@ -39,7 +39,7 @@ impl Driver {
     pub(super) fn arrive(
         &mut self,
         to: &Weak<dyn Destination>,
-        tcp: TcpStream,
+        tcp: Arc<TcpStream>,
         address: SocketAddr,
         stage: Stage,
     ) {

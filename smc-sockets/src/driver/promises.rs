@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::TcpStream;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::epoll::{self, EventFlags};
@@ -24,7 +25,7 @@ pub(super) fn clc_timeout() -> Duration {
 
 /// A connection whose client has promised CLC.
 pub(super) struct Promise {
-    pub(super) tcp: TcpStream,
+    pub(super) tcp: Arc<TcpStream>,
     pub(super) arrival: Arrival,
     /// Why this side declines it.
     declines: Option<Cause>,
@@ -38,7 +39,7 @@ pub(super) struct Promise {
 
 impl Promise {
     pub(super) fn new(
-        tcp: TcpStream,
+        tcp: Arc<TcpStream>,
         arrival: Arrival,
         declines: Option<Cause>,
         peer: Option<Peer>,

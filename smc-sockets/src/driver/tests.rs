@@ -48,7 +48,7 @@ fn promising(
     assert!(is_readable(listening.tcp()));
     let (tcp, address) = listening.tcp().accept().unwrap();
     let to: Weak<dyn Destination> = Arc::downgrade(listening) as _;
-    driver.arrive(&to, tcp, address, Stage::Promised(declines));
+    driver.arrive(&to, tcp.into(), address, Stage::Promised(declines));
     client
 }
 

@@ -68,7 +68,7 @@ impl Listening {
                 }
                 Next::Undecided(stage) => {
                     let to: Weak<dyn Destination> = Arc::downgrade(self) as _;
-                    shard.hand_over(HandedOver::Undecided(to, tcp, address, stage));
+                    shard.hand_over(HandedOver::Undecided(to, tcp.into(), address, stage));
                 }
             }
         }

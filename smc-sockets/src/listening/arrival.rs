@@ -15,7 +15,7 @@ pub(crate) enum HandedOver {
     /// Its client may have called.
     New(Weak<Listening>, TcpStream, SocketAddr),
     /// Its client has not called; the stage is the first one.
-    Undecided(Weak<dyn Destination>, TcpStream, SocketAddr, Stage),
+    Undecided(Weak<dyn Destination>, Arc<TcpStream>, SocketAddr, Stage),
 }
 
 /// What becomes of a connection that was delivered.

@@ -18,13 +18,15 @@ pub(crate) fn decline() -> Vec<u8> {
     bytes
 }
 
-/// A Proposal, as far as a side that declines ahead of it reads it.
+/// A Proposal of version 1, for an RNIC whose addresses are all zero.
 pub(crate) fn proposal() -> Vec<u8> {
     const LEN: u16 = 52;
     let mut bytes = decline();
+    let trailer = bytes.split_off(bytes.len() - 4);
     bytes[4] = ClcKind::Proposal as u8;
     bytes[5..7].copy_from_slice(&LEN.to_be_bytes());
-    bytes.resize(LEN.into(), 0);
+    bytes.resize(usize::from(LEN) - trailer.len(), 0);
+    bytes.extend(trailer);
     bytes
 }
 

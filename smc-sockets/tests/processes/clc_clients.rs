@@ -234,8 +234,8 @@ fn a_connection_that_is_handed_out_has_no_clc_in_it() {
 }
 
 #[test]
-fn without_a_descriptor_left_a_client_is_declined() {
-    if !alone(&without_a_descriptor_left_a_client_is_declined) {
+fn without_a_descriptor_left_a_client_is_answered() {
+    if !alone(&without_a_descriptor_left_a_client_is_answered) {
         return;
     }
     let (listener, address) = listener();
@@ -248,12 +248,14 @@ fn without_a_descriptor_left_a_client_is_declined() {
         ..limit
     };
     setrlimit(Resource::Nofile, none).unwrap();
-    let stream = accepting.finish();
-    setrlimit(Resource::Nofile, limit).unwrap();
-    let stream = stream.unwrap();
-    assert!(matches!(cause(&stream), Cause::Limit(_)));
-    is_declined(&client);
+    let can_be_polled = accepting.can_be_polled();
     client.write_all(&proposal()).unwrap();
+    let stream = accepting.wait();
+    setrlimit(Resource::Nofile, limit).unwrap();
+    assert!(!can_be_polled, "a descriptor was left");
+    let stream = stream.unwrap();
+    assert_eq!(cause(&stream), Cause::Negotiation);
+    is_declined(&client);
     client.write_all(b"octets").unwrap();
     reads(stream, &mut client, b"octets");
 }

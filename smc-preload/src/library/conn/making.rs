@@ -102,15 +102,27 @@ impl Conn {
         }
     }
 
+    /// Whether its client's first message is to be waited for before [`Self::let_go`].
+    pub(crate) fn waits_to_let_go(&self) -> bool {
+        let pending = self.lock(&self.pending);
+        match pending.as_deref() {
+            Some(Some(Pending::Accept(accepting))) => accepting.waits_to_let_go(),
+            _ => false,
+        }
+    }
+
     /// In a child that shares the memory of its parent, before another program gets the connection:
     /// one that nothing was begun of goes on as TCP. Closes nothing, which the parent still has: that
     /// finds out when it next uses the connection.
-    pub(crate) fn let_go(&self, timeout: Duration) {
+    ///
+    /// Waits for no message: the lock is the parent's as well, for which its other threads wait, and
+    /// which stays locked for ever if the child is killed.
+    pub(crate) fn let_go(&self) {
         let Some(pending) = self.lock(&self.pending) else {
             return;
         };
         if let Some(Pending::Accept(accepting)) = &*pending
-            && accepting.let_go(timeout)
+            && accepting.let_go(Duration::ZERO)
             && self.has_own_mode.swap(false, Ordering::Relaxed)
         {
             set_mode(accepting.tcp().as_raw_fd(), self.is_nonblocking());
