@@ -7,9 +7,9 @@
 //! ```
 //!
 //! The receiver begins to read late, so that much is not sent yet when the sender ends: `smcx run` has to
-//! wait in the process. Each way to end is tried at each end. A kernel that has not sent everything when a
-//! process ends without `close` leaves the rest out (L13 of `docs/linux-findings.md`): of such a sender the
-//! beginning has to arrive, followed by the end of the stream, and the row says how much it was.
+//! wait in the process. Each way to end is tried at each end. A kernel announces the end of the stream
+//! before the rest if a process ends without `close` (L13 of `docs/linux-findings.md`): of such a sender
+//! the beginning has to be read, followed by the end of the stream, and the row says how much was not.
 
 use super::direction::End;
 use super::pair::SERVER;
@@ -45,7 +45,7 @@ pub(super) fn compare(stage: Stage<'_>) -> Compared<String> {
         let sender = if *client_sends { "client" } else { "server" };
         (*bytes < LENGTH).then(|| {
             format!(
-                "; the kernel left {} of them out ({sender}, {way})",
+                "; {} of them were not read, as the kernel announced the end first ({sender}, {way})",
                 LENGTH - bytes
             )
         })
