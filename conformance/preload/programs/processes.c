@@ -68,15 +68,20 @@ static void bystander_server(int listener)
     expect_end(fd);
 }
 
-static void bystander_client(int port)
+static void signal_in_turns(int port, int rounds)
 {
     int fd = dial(port);
     signal_peer(fd);
-    for (int round = 0; round < 3; round++) {
+    for (int round = 0; round < rounds; round++) {
         await_peer(fd);
         signal_peer(fd);
     }
     MUST(close(fd));
+}
+
+static void bystander_client(int port)
+{
+    signal_in_turns(port, 3);
 }
 
 /* The child has connections of its own, and its parent others. */
@@ -542,13 +547,7 @@ static void vforked_server(int listener)
 
 static void vforked_client(int port)
 {
-    int fd = dial(port);
-    signal_peer(fd);
-    for (int round = 0; round < 12; round++) {
-        await_peer(fd);
-        signal_peer(fd);
-    }
-    MUST(close(fd));
+    signal_in_turns(port, 12);
 }
 
 /* --- a child of vfork connects, before its parent does: its threads would end with it */
