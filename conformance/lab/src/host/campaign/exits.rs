@@ -42,7 +42,7 @@ pub(super) fn compare(stage: Stage<'_>) -> Compared<String> {
     };
     let judged = captured.judge(runs.len() as u64, [by(true), by(false)]);
     let lacks = |((way, client_sends), bytes): (&(&str, bool), &u64)| {
-        let sender = if *client_sends { "client" } else { "server" };
+        let sender = sender(*client_sends);
         (*bytes < LENGTH).then(|| {
             format!(
                 "; {} of them were not read, as the kernel announced the end first ({sender}, {way})",
@@ -63,6 +63,14 @@ pub(super) fn compare(stage: Stage<'_>) -> Compared<String> {
     }))
 }
 
+/// The end that sends.
+const fn sender(client_sends: bool) -> &'static str {
+    match client_sends {
+        true => "client",
+        false => "server",
+    }
+}
+
 /// Makes a connection for each way, and whether the client or the server sends. Returns the bytes that
 /// arrived over each.
 fn run_all<'a>(
@@ -80,7 +88,7 @@ fn run_all<'a>(
             false => vec![EXITS, "receive"],
         };
         let failed = |who: &str, difference| {
-            let sender = if client_sends { "client" } else { "server" };
+            let sender = sender(client_sends);
             Ok(Err(format!("{sender} sends, {way}: {who}: {difference}")))
         };
         server.begin(
@@ -92,14 +100,14 @@ fn run_all<'a>(
         }
         let connect = vec!["connect", &address, port];
         client.begin(&[role(client_sends), connect].concat(), [None; 2])?;
-        let (sender, receiver) = match client_sends {
+        let (writer, receiver) = match client_sends {
             true => (&mut *client, &mut *server),
             false => (&mut *server, &mut *client),
         };
-        if let Err(difference) = sender.ended()? {
+        if let Err(difference) = writer.ended()? {
             return failed("sender", difference);
         }
-        let may_lack = sender.end == End::Kernel && way != CLOSE;
+        let may_lack = writer.end == End::Kernel && way != CLOSE;
         match received(receiver, may_lack)? {
             Ok(bytes) => all.push(bytes),
             Err(difference) => return failed("receiver", difference),
