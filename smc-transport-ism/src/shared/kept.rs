@@ -131,12 +131,11 @@ impl Kept {
             dmb,
             whole: Some(written),
         });
-        let most = if reusable {
-            (MOST_WHOLE, WHOLE)
-        } else {
-            (0, 0)
+        let (count, bytes) = match reusable {
+            true => (MOST_WHOLE, WHOLE),
+            false => (0, 0),
         };
-        while self.whole > 0 && (self.whole > most.0 || self.written > most.1) {
+        while self.whole > 0 && (self.whole > count || self.written > bytes) {
             self.free_oldest_ring();
         }
     }
