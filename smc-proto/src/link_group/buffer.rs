@@ -294,15 +294,18 @@ impl Buffer {
         self.pending == Some(Control::Free)
     }
 
-    /// Notes that an element is zero.
-    pub(crate) fn on_cleared(&mut self, offset: u32) {
-        if let Some(index) = self.element_at(offset)
-            && self.pending == Some(Control::Clear(index))
-        {
+    /// Notes that an element is zero. Returns whether it was being cleared.
+    pub(crate) fn on_cleared(&mut self, offset: u32) -> bool {
+        let Some(index) = self.element_at(offset) else {
+            return false;
+        };
+        let was_pending = self.pending == Some(Control::Clear(index));
+        if was_pending {
             self.pending = None;
             self.dirty.remove(index);
             self.clean.insert(index);
         }
+        was_pending
     }
 
     /// Takes a clean element for a connection.

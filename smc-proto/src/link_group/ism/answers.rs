@@ -36,10 +36,11 @@ impl Groups<'_> {
             IsmCompletion::DmbAttached { buffer } => self.on_attached(buffer),
             IsmCompletion::DmbDetached { buffer } => self.on_detached(buffer),
             IsmCompletion::DmbCleared { buffer } => {
-                if let Some(index) = self.under_control(buffer, Control::Clear(1)) {
-                    if let Some(b) = self.buffers.at_mut(index) {
-                        b.on_cleared(0);
-                    }
+                if let Some(index) = self.live_buffer(buffer)
+                    && let Some(b) = self.buffers.at_mut(index)
+                    && b.ism.is_some()
+                    && b.on_cleared(0)
+                {
                     self.trace_buffer(index, || TraceEvent::ElementCleared);
                     self.limit_spare_dmbs(index);
                     self.schedule_buffer(index);

@@ -308,11 +308,13 @@ impl Groups<'_> {
         if places < connections.saturating_mul(2) {
             return false;
         }
-        let Some(IsmBuffer::Dmb { received, .. }) = self.buffers.at(index).and_then(|b| b.ism)
+        let Some(&Buffer {
+            group,
+            size,
+            ism: Some(IsmBuffer::Dmb { received, .. }),
+            ..
+        }) = self.buffers.at(index)
         else {
-            return false;
-        };
-        let Some((group, size)) = self.buffers.at(index).map(|b| (b.group, b.size)) else {
             return false;
         };
         let lists = self.data.groups.at(group);
