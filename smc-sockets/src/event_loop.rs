@@ -142,7 +142,7 @@ impl EventLoop {
         }
         Ok(Self {
             process: Process::current(),
-            attachment: shard.attach(false),
+            attachment: shard.attach(false, false),
             ready,
             poller,
             slept: false,
@@ -228,7 +228,7 @@ impl EventLoop {
         if !self.ready.is_empty() {
             return Ok(Wait::Poll);
         }
-        let turn = self.attachment.next();
+        let turn = self.attachment.next(|| 0);
         if turn == Turn::Yield {
             self.attachment.yield_cpu();
         }

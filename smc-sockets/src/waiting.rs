@@ -221,7 +221,7 @@ fn wait<'a, T>(
 
 /// Longest time that [`spin`] polls, as the thread has other tasks.
 #[cfg(feature = "tokio")]
-const MAX_SPIN: Duration = Duration::from_micros(20);
+pub(crate) const MAX_SPIN: Duration = Duration::from_micros(20);
 
 /// Polls for a connection over shared memory, without sleeping, until it is ready for `direction`
 /// or the adaptive time budget, at most 20 microseconds, is used up. With `yields`, another task that
@@ -258,7 +258,8 @@ pub(crate) fn spin(
             state.release_device(shard, now);
             drop(state);
             polling.found();
-            return Some(SpinOutcome::Ready);
+            let after = now.since(polling.began());
+            return Some(SpinOutcome::Ready { after });
         }
         drop(state);
         if !others {

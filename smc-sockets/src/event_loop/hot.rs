@@ -12,17 +12,17 @@
 //!               ▲                       │ after 10 us: yields the CPU as well
 //!               │ event                 ▼ after the budget
 //!               └────────────────── sleeps
-//!   slept for longer than three budgets: the next budget is half as long
+//!   slept for more than 150 us: the next budget is half as long
 //!   more threads run than there are CPUs, and events
 //!   take longer to come than a thread to wake up: no budget for 2 ms (to 128 ms)
 //!   a yield or a poll that takes long: no budget for 10 ms (to 640 ms)
 //! ```
 //!
-//! The CPUs count as contended only after four counts of running threads in a row, since the
-//! other workers of a runtime run for some microseconds whenever a task is woken. While events
-//! come faster than a thread wakes up, sleeping gains nothing, and threads are not counted. To
-//! measure the pace of events, the loop polls for [`TRIAL`] without a count at first and after
-//! each time without a budget.
+//! The CPUs count as contended only after several counts of running threads in a row
+//! ([`CONFIRM`], [`WORKERS_CONFIRM`]), since the other workers of a runtime run for some
+//! microseconds whenever a task is woken. While events come faster than a thread wakes up, sleeping
+//! gains nothing, and threads are not counted. To measure the pace of events, the loop polls for
+//! [`TRIAL`] without a count at first and after each time without a budget.
 
 mod crowd;
 mod pace;
@@ -39,6 +39,9 @@ use crate::shard::Turn;
 const MAX_BUDGET: Duration = Duration::from_micros(50);
 /// Shortest budget; a shorter one counts as zero.
 const MIN_BUDGET: Duration = Duration::from_micros(20);
+/// Longest budget in a runtime with several workers. There it takes longer to answer a message:
+/// another worker is woken beside the one that handles it, often on the same CPU.
+const MAX_WORKERS_BUDGET: Duration = Duration::from_micros(100);
 /// Time without an event after which the loop does its other work between polls.
 const PAUSE_AFTER: Duration = Duration::from_micros(3);
 /// Time without an event after which the loop also yields the CPU between polls, since the peer
@@ -53,10 +56,12 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(10), Duration::from
 const CROWDED: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(128));
 /// Pause between two counts of the running threads.
 const COUNT_EVERY: Duration = Duration::from_millis(1);
-/// Pause before a count that exceeds the CPUs is repeated: a thread may have run for a moment.
-const CONFIRM: Duration = Duration::from_micros(20);
-/// Number of counts in a row that have to exceed the number of CPUs.
-const ROW: u32 = 4;
+/// Pause before a count that exceeds the CPUs is repeated, as a thread may have run for a moment,
+/// and number of such counts in a row after which the CPUs are contended.
+const CONFIRM: (Duration, u32) = (Duration::from_micros(20), 4);
+/// The same in a runtime with several workers, as the peer's is likely to be one, too: its workers
+/// run for a moment whenever a task is woken.
+const WORKERS_CONFIRM: (Duration, u32) = (Duration::from_micros(100), 10);
 /// Time of polling without counts, at first and after each time without polling. Long enough to
 /// measure the pace of events.
 const TRIAL: Duration = Duration::from_micros(300);
@@ -66,6 +71,8 @@ const TRIAL: Duration = Duration::from_micros(300);
 pub(crate) struct HotPhase {
     /// Largest budget of this loop.
     most: Duration,
+    /// A sleep of more than that halves the budget.
+    long: Duration,
     /// Time without an event after which the loop sleeps.
     budget: Duration,
     /// Time of the last event or wake-up.
@@ -78,6 +85,8 @@ pub(crate) struct HotPhase {
     gaps: Backoff,
     /// Times without polling after more threads ran than there are CPUs.
     crowds: Backoff,
+    /// [`CONFIRM`] or [`WORKERS_CONFIRM`].
+    confirm: (Duration, u32),
     /// When the running threads are counted next.
     count_at: Option<Instant>,
     /// Number of counts in a row that exceeded the number of CPUs.
@@ -127,17 +136,24 @@ impl Backoff {
 }
 
 impl HotPhase {
-    /// Polls for at most `most` without an event, and at most [`MAX_BUDGET`]. Less than
-    /// [`MIN_BUDGET`] means not at all.
-    pub(crate) fn new(most: Duration) -> Self {
-        let most = if most < MIN_BUDGET {
+    /// Polls for at most `longest` without an event, and at most [`MAX_BUDGET`], or
+    /// [`MAX_WORKERS_BUDGET`] in a runtime that has several workers. Less than [`MIN_BUDGET`] means
+    /// not at all.
+    pub(crate) fn new(longest: Duration, has_workers: bool) -> Self {
+        let most = if longest < MIN_BUDGET {
             Duration::ZERO
         } else {
-            most.min(MAX_BUDGET)
+            longest.min(MAX_BUDGET)
+        };
+        let (budget, confirm) = match has_workers {
+            true if !most.is_zero() => (longest.min(MAX_WORKERS_BUDGET), WORKERS_CONFIRM),
+            _ => (most, CONFIRM),
         };
         Self {
-            most,
-            budget: most,
+            most: budget,
+            long: 3 * most,
+            budget,
+            confirm,
             active: None,
             parked: None,
             events: 0,
@@ -155,14 +171,14 @@ impl HotPhase {
         self.parked = Some(now);
     }
 
-    /// Notes that the loop was woken. A sleep of more than three budgets halves the budget.
+    /// Notes that the loop was woken. A long sleep halves the budget.
     pub(crate) fn wakes(&mut self, now: Instant) {
         let slept = self
             .parked
             .take()
             .map(|at| now.saturating_duration_since(at));
         self.budget = match slept {
-            Some(slept) if slept > 3 * self.most => match self.budget / 2 {
+            Some(slept) if slept > self.long => match self.budget / 2 {
                 less if less < MIN_BUDGET => Duration::ZERO,
                 less => less,
             },
@@ -170,9 +186,10 @@ impl HotPhase {
         };
         self.active = Some(now);
         self.events = 0;
-        if slept.is_some_and(|slept| slept > 3 * self.most) {
+        if slept.is_some_and(|slept| slept > self.long) {
             // The peer had nothing to send, so the measured pace is of no use any more.
             self.pace = Pace::default();
+            self.row = 0;
         }
     }
 
@@ -233,9 +250,10 @@ impl HotPhase {
         }
         let is_crowded = !self.pace.is_quick(now) && crowded();
         self.row = if is_crowded { self.row + 1 } else { 0 };
-        let pause = if is_crowded { CONFIRM } else { COUNT_EVERY };
+        let (confirm, row) = self.confirm;
+        let pause = if is_crowded { confirm } else { COUNT_EVERY };
         self.count_at = Some(now + pause);
-        if self.row < ROW {
+        if self.row < row {
             return false;
         }
         self.crowds.begin(now);
@@ -250,6 +268,12 @@ impl HotPhase {
         }
     }
 
+    /// Whether the loop may poll without an event.
+    #[cfg(any(test, feature = "tokio"))]
+    pub(crate) fn may_poll(&self, now: Instant) -> bool {
+        !self.budget.is_zero() && !self.is_contended(now)
+    }
+
     /// Whether other threads need the CPU on which the loop would poll.
     pub(crate) fn is_contended(&self, now: Instant) -> bool {
         self.gaps.lasts(now) || self.crowds.lasts(now)
@@ -260,7 +284,10 @@ impl HotPhase {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use super::{BACKOFF, CONFIRM, COUNT_EVERY, CROWDED, HotPhase, MAX_BUDGET, ROW, TRIAL};
+    use super::{BACKOFF, COUNT_EVERY, CROWDED, HotPhase, MAX_BUDGET, MAX_WORKERS_BUDGET, TRIAL};
+
+    const CONFIRM: Duration = super::CONFIRM.0;
+    const ROW: u32 = super::CONFIRM.1;
     use crate::shard::Turn;
 
     const US: Duration = Duration::from_micros(1);
@@ -281,7 +308,7 @@ mod tests {
 
     #[test]
     fn a_loop_whose_peer_answers_soon_polls_and_yields_the_cpu_before_it_sleeps() {
-        let (mut hot, start) = (HotPhase::new(MAX_BUDGET), Instant::now());
+        let (mut hot, start) = (HotPhase::new(MAX_BUDGET, false), Instant::now());
         hot.wakes(start);
         assert_eq!(hot.next(start, 1, || false), Turn::Hot);
         assert_eq!(hot.next(start + 2 * US, 0, || false), Turn::Hot);
@@ -293,7 +320,7 @@ mod tests {
 
     #[test]
     fn after_long_sleeps_a_loop_polls_less_and_then_not_at_all() {
-        let (mut hot, mut now) = (HotPhase::new(MAX_BUDGET), Instant::now());
+        let (mut hot, mut now) = (HotPhase::new(MAX_BUDGET, false), Instant::now());
         let long = Duration::from_millis(1);
         assert_eq!(polls(&mut hot, &mut now, long), 25 * US);
         assert!(polls(&mut hot, &mut now, long) <= US);
@@ -302,8 +329,25 @@ mod tests {
     }
 
     #[test]
+    fn with_several_workers_a_loop_polls_longer_and_after_long_sleeps_as_little() {
+        let mut hot = HotPhase::new(Duration::MAX, true);
+        let (mut now, soon, long) = (Instant::now(), 2 * MAX_BUDGET, 4 * MAX_BUDGET);
+        assert_eq!(polls(&mut hot, &mut now, soon), MAX_WORKERS_BUDGET);
+        assert_eq!(polls(&mut hot, &mut now, long), 50 * US);
+        assert_eq!(polls(&mut hot, &mut now, long), 25 * US);
+        assert!(polls(&mut hot, &mut now, long) <= US);
+        assert!(!hot.may_poll(now));
+        assert_eq!(polls(&mut hot, &mut now, soon), MAX_WORKERS_BUDGET);
+        assert!(hot.may_poll(now));
+        let mut short = HotPhase::new(30 * US, true);
+        assert_eq!(polls(&mut short, &mut now, 30 * US), 30 * US);
+        let mut none = HotPhase::new(Duration::ZERO, true);
+        assert!(polls(&mut none, &mut now, soon) <= US && !none.may_poll(now));
+    }
+
+    #[test]
     fn while_another_thread_wants_the_cpu_a_loop_sleeps_at_once() {
-        let (mut hot, mut now) = (HotPhase::new(MAX_BUDGET), Instant::now());
+        let (mut hot, mut now) = (HotPhase::new(MAX_BUDGET, false), Instant::now());
         let mut backoff = BACKOFF.0;
         for _ in 0..8 {
             hot.wakes(now);
@@ -335,7 +379,7 @@ mod tests {
 
     #[test]
     fn tasks_that_take_long_are_no_other_thread() {
-        let (mut hot, mut now) = (HotPhase::new(MAX_BUDGET), Instant::now());
+        let (mut hot, mut now) = (HotPhase::new(MAX_BUDGET, false), Instant::now());
         hot.wakes(now);
         now += 20 * US;
         assert_eq!(hot.next(now, 0, || false), Turn::Yield);
@@ -373,7 +417,7 @@ mod tests {
 
     #[test]
     fn a_loop_sleeps_at_once_while_more_threads_run_than_there_are_cpus() {
-        let (mut hot, mut now) = (HotPhase::new(MAX_BUDGET), Instant::now());
+        let (mut hot, mut now) = (HotPhase::new(MAX_BUDGET, false), Instant::now());
         let mut backoff = CROWDED.0;
         for _ in 0..8 {
             tried(&mut hot, &mut now);
@@ -400,7 +444,7 @@ mod tests {
 
     #[test]
     fn threads_that_run_for_a_moment_are_no_crowd() {
-        let (mut hot, mut now) = (HotPhase::new(MAX_BUDGET), Instant::now());
+        let (mut hot, mut now) = (HotPhase::new(MAX_BUDGET, false), Instant::now());
         tried(&mut hot, &mut now);
         for _ in 0..8 {
             for count in 0..ROW {
@@ -415,7 +459,7 @@ mod tests {
     /// Sleeping would be slower, whatever else runs.
     #[test]
     fn nothing_is_counted_while_events_come_faster_than_threads_wake_up() {
-        let (mut hot, mut now) = (HotPhase::new(MAX_BUDGET), Instant::now());
+        let (mut hot, mut now) = (HotPhase::new(MAX_BUDGET, false), Instant::now());
         for _ in 0..10_000 {
             assert_eq!(waits(&mut hot, &mut now, 2 * US, true), 0);
             assert!(!hot.is_contended(now));
@@ -435,7 +479,7 @@ mod tests {
 
     #[test]
     fn a_loop_without_a_budget_sleeps_while_the_task_of_its_only_event_runs() {
-        let (mut hot, now) = (HotPhase::new(MAX_BUDGET), Instant::now());
+        let (mut hot, now) = (HotPhase::new(MAX_BUDGET, false), Instant::now());
         assert_eq!(hot.next(now, 1, || false), Turn::Hot);
         hot.took(now, 2 * super::GAP);
         assert_eq!(hot.next(now, 1, || false), Turn::Parked);
@@ -444,7 +488,7 @@ mod tests {
 
     #[test]
     fn a_loop_without_a_budget_never_polls_twice() {
-        let (mut hot, mut now) = (HotPhase::new(Duration::ZERO), Instant::now());
+        let (mut hot, mut now) = (HotPhase::new(Duration::ZERO, false), Instant::now());
         assert!(polls(&mut hot, &mut now, US) <= US);
     }
 }

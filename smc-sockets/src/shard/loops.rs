@@ -20,9 +20,7 @@ use std::os::fd::OwnedFd;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Weak};
 use std::task::Waker;
-#[cfg(feature = "tokio")]
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
 use rustix::event::epoll::{self, EventFlags};
@@ -33,7 +31,13 @@ use crate::driver::Token;
 use crate::event_loop::{HotPhase, is_crowded};
 use crate::process::Process;
 #[cfg(feature = "tokio")]
-use crate::waiting::POLLS_PER_CLOCK;
+use crate::waiting::{MAX_SPIN, POLLS_PER_CLOCK};
+
+/// Longest time of an attempt to poll in place.
+#[cfg(feature = "tokio")]
+const IN_PLACE: Duration = MAX_SPIN;
+#[cfg(not(feature = "tokio"))]
+const IN_PLACE: Duration = Duration::ZERO;
 
 /// What an event loop does next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,9 +72,9 @@ pub(crate) struct Attachment {
 }
 
 impl Shard {
-    /// Attaches an event loop. The driver polls for one that is `guarded` if a task of it
-    /// takes long.
-    pub(crate) fn attach(self: &Arc<Self>, guarded: bool) -> Attachment {
+    /// Attaches an event loop. The driver polls for one that is `guarded` if a task of it takes
+    /// long. One that `has_workers` is a runtime of several threads.
+    pub(crate) fn attach(self: &Arc<Self>, guarded: bool, has_workers: bool) -> Attachment {
         let mut state = self.lock();
         state.polling.loops += 1;
         state.restore_rings();
@@ -78,7 +82,7 @@ impl Shard {
         Attachment {
             process: Process::current(),
             shard: Arc::downgrade(self),
-            hot: HotPhase::new(self.spin),
+            hot: HotPhase::new(self.spin, has_workers),
             parked: false,
             found: 0,
             guarded,
@@ -95,6 +99,14 @@ impl Shard {
     #[cfg(feature = "tokio")]
     pub(crate) fn device_descriptor(&self) -> std::io::Result<OwnedFd> {
         Ok(rustix::io::fcntl_dupfd_cloexec(&self.device, 0)?)
+    }
+
+    /// Attempts of tasks to poll in place that have ended; wraps.
+    fn attempts_in_place(&self) -> u32 {
+        #[cfg(feature = "tokio")]
+        return self.runtimes.in_place.attempts();
+        #[cfg(not(feature = "tokio"))]
+        return 0;
     }
 
     /// Lets the driver poll the device, or not.
@@ -150,7 +162,7 @@ impl Attachment {
             return;
         };
         let begin = Instant::now();
-        let mut last = begin;
+        let (mut last, mut attempts) = (begin, shard.attempts_in_place());
         while self.found == 0 && last.saturating_duration_since(begin) < most {
             for _ in 0..POLLS_PER_CLOCK {
                 std::hint::spin_loop();
@@ -160,7 +172,8 @@ impl Attachment {
                 }
             }
             let now = Instant::now();
-            self.hot.took(now, now.saturating_duration_since(last));
+            let before = mem::replace(&mut attempts, shard.attempts_in_place());
+            self.without_cpu(last, now, attempts.wrapping_sub(before));
             last = now;
         }
     }
@@ -176,14 +189,15 @@ impl Attachment {
         self.found > 0
     }
 
-    /// Decides how the loop goes on after [`Self::poll`].
-    pub(crate) fn next(&mut self) -> Turn {
+    /// Decides how the loop goes on after [`Self::poll`]. `siblings` counts the threads of the
+    /// loop's runtime that run besides this one.
+    pub(crate) fn next(&mut self, siblings: impl FnOnce() -> u32) -> Turn {
         let Some(shard) = self.shard.upgrade() else {
             return Turn::Over;
         };
         let found = mem::take(&mut self.found);
         let now = Instant::now();
-        let turn = self.hot.next(now, found, is_crowded);
+        let turn = self.hot.next(now, found, || is_crowded(siblings()));
         #[cfg(feature = "tokio")]
         shard
             .runtimes
@@ -205,10 +219,35 @@ impl Attachment {
 
     /// Lets other threads of this CPU run, as [`Turn::Yield`] asks for.
     pub(crate) fn yield_cpu(&mut self) {
+        let shard = self.shard.upgrade();
+        let attempts = || shard.as_ref().map_or(0, |shard| shard.attempts_in_place());
+        let before = attempts();
         let begin = Instant::now();
         std::thread::yield_now();
         let end = Instant::now();
-        self.hot.took(end, end.saturating_duration_since(begin));
+        self.without_cpu(begin, end, attempts().wrapping_sub(before));
+    }
+
+    /// Notes the time of a yield or a poll, in which so many attempts in place have ended. A thread
+    /// of this process may have had the CPU for them.
+    fn without_cpu(&mut self, begin: Instant, end: Instant, attempts: u32) {
+        let own = IN_PLACE.saturating_mul(attempts);
+        let time = end.saturating_duration_since(begin);
+        self.hot.took(end, time.saturating_sub(own));
+    }
+
+    /// Whether the loop may poll although it found no event.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn may_poll(&self) -> bool {
+        self.hot.may_poll(Instant::now())
+    }
+
+    /// Records whether the loop has found something after a write.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn record_after_write(&self) {
+        if let Some(shard) = self.shard.upgrade() {
+            shard.runtimes.in_place.record_after_write(self.found > 0);
+        }
     }
 
     /// Whether the endpoint is no more.

@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 use std::task::Waker;
+use std::time::Duration;
 
 use super::SmcStream;
 use crate::shard::Shard;
@@ -44,7 +45,9 @@ impl SmcStream {
         yields: bool,
     ) -> io::Result<Option<SpinOutcome>> {
         let Some(shard) = self.smc()? else {
-            return Ok(Some(SpinOutcome::Ready));
+            return Ok(Some(SpinOutcome::Ready {
+                after: Duration::ZERO,
+            }));
         };
         Ok(waiting::spin(shard, self.socket(), direction, yields))
     }
@@ -87,6 +90,11 @@ impl SmcStream {
         drop(state);
         drop(replaced);
         false
+    }
+
+    /// Whether a task waits in this direction.
+    pub(crate) fn is_awaited(&self, direction: Direction) -> bool {
+        self.socket().waiters.has_tasks(direction)
     }
 
     /// Removes a future that waits no more.

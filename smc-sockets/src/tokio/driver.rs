@@ -23,7 +23,9 @@
 //! A worker that runs out of tasks, even for the moment of a yield, searches for some at the
 //! others, and wakes a second worker when it finds one. That worker takes a CPU from the peer.
 //! So a turn polls for longer in a multi-thread runtime, and tasks that wait for an answer poll
-//! where they are ([`in_place`](super::in_place)).
+//! where they are ([`in_place`](super::in_place)). When such a task begins to wait, it wakes the
+//! driver task ([`take_over`]): the worker goes on with that, polls for the answer, and goes on
+//! with the task, without being out of tasks in between.
 
 use std::future::poll_fn;
 use std::io;
@@ -36,6 +38,7 @@ use std::time::{Duration, Instant};
 
 use ::tokio::io::Interest;
 use ::tokio::runtime::{Handle, Id, RuntimeFlavor};
+use ::tokio::task::coop;
 
 use super::in_place::InPlace;
 use super::registered::{FixedDescriptor, Registered};
@@ -66,8 +69,16 @@ struct Task {
     runtime: Id,
     /// Not when its runtime has ended.
     alive: AtomicBool,
-    /// Wakes it when the endpoint ends.
+    /// Wakes it when the endpoint ends, and when it is to take over.
     waker: Mutex<Option<Waker>>,
+    /// It waits until the descriptor is readable.
+    sleeps: AtomicBool,
+    /// It was woken by [`take_over`].
+    takes_over: AtomicBool,
+    /// That was after a write.
+    has_written: AtomicBool,
+    /// The runtime has not polled its descriptors for long: its worker is to run out of tasks.
+    yields: AtomicBool,
     /// The future of `block_on` waits for a stream.
     has_root: AtomicBool,
 }
@@ -109,6 +120,59 @@ impl Task {
     fn waker(&self) -> MutexGuard<'_, Option<Waker>> {
         self.waker.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Keeps the waker of the running task.
+    fn keep_waker(&self, context: &Context<'_>) {
+        let mut kept = self.waker();
+        if !kept
+            .as_ref()
+            .is_some_and(|of| of.will_wake(context.waker()))
+        {
+            *kept = Some(context.waker().clone());
+        }
+    }
+}
+
+/// What a task has done before the driver task is to poll for its stream.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum After {
+    /// It has found several replies in place, and lets others run.
+    Run,
+    /// It has polled in place and found nothing.
+    Attempt,
+    /// It has written.
+    Write,
+}
+
+/// Has the worker of the calling task go on with the driver task of its runtime, which polls at
+/// once. Only [`After::Run`] wakes a driver task that sleeps until the descriptor is readable.
+///
+/// Nothing happens if the runtime is to poll its descriptors and timers first: the worker does so
+/// when it is out of tasks, and then goes on with the driver task.
+pub(super) fn take_over(shard: &Shard, after: After) {
+    let Ok(runtime) = Handle::try_current() else {
+        return;
+    };
+    let id = runtime.id();
+    let task = {
+        let known = shard.runtimes.lock();
+        known.tasks.iter().find(|task| task.runtime == id).cloned()
+    };
+    let Some(task) = task else {
+        return;
+    };
+    let sleeps = task.sleeps.load(Ordering::Relaxed);
+    if sleeps && after != After::Run || task.yields.load(Ordering::Relaxed) {
+        return;
+    }
+    if after == After::Write {
+        task.has_written.store(true, Ordering::Relaxed);
+    }
+    if task.takes_over.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    let waker = task.waker().clone();
+    waker.into_iter().for_each(wake);
 }
 
 /// Sees to it that the runtime of the calling task polls the device. False without a runtime,
@@ -152,16 +216,21 @@ pub(super) fn ensure(shard: &Arc<Shard>) -> bool {
         runtime: id,
         alive: AtomicBool::new(true),
         waker: Mutex::default(),
+        sleeps: AtomicBool::new(false),
+        takes_over: AtomicBool::new(false),
+        has_written: AtomicBool::new(false),
+        yields: AtomicBool::new(false),
         has_root: AtomicBool::new(true),
     });
     tasks.push(task.clone());
     drop(known);
+    let has_workers = is_multi_thread && runtime.metrics().num_workers() > 1;
     let driver = Driver {
         alive: Alive(task),
-        attachment: shard.attach(is_multi_thread),
+        attachment: shard.attach(is_multi_thread, has_workers),
         descriptor,
         is_multi_thread,
-        has_workers: is_multi_thread && runtime.metrics().num_workers() > 1,
+        has_workers,
         paused: None,
         slow: SlowTasks::default(),
         lone: 0,
@@ -179,6 +248,46 @@ async fn wake_itself() {
         }
         context.waker().wake_by_ref();
         Poll::Pending
+    })
+    .await;
+}
+
+/// Whether another worker of the calling task's runtime runs: 1, else 0, as where tokio does not
+/// count that. One of them runs for a moment whenever a task is woken; several have work.
+fn running_siblings() -> u32 {
+    #[cfg(not(target_has_atomic = "64"))]
+    return 0;
+    #[cfg(target_has_atomic = "64")]
+    running_workers().saturating_sub(1).min(1)
+}
+
+/// Workers of the calling task's runtime that run.
+#[cfg(target_has_atomic = "64")]
+fn running_workers() -> u32 {
+    let Ok(runtime) = Handle::try_current() else {
+        return 0;
+    };
+    let metrics = runtime.metrics();
+    let runs = |worker: &usize| metrics.worker_park_unpark_count(*worker).is_multiple_of(2);
+    let running = (0..metrics.num_workers()).filter(runs).count();
+    u32::try_from(running).unwrap_or(u32::MAX)
+}
+
+/// Uses up the budget of the worker's tick. A task that was woken then begins the next tick. In
+/// this one, tokio (1.54) would run three tasks that wake each other, and would wake another worker
+/// for the next of them.
+async fn use_up_budget() {
+    poll_fn(|context| {
+        // A task without a budget always has some left.
+        for _ in 0..u8::MAX {
+            if !coop::has_budget_remaining() {
+                break;
+            }
+            if let Poll::Ready(budget) = coop::poll_proceed(context) {
+                budget.made_progress();
+            }
+        }
+        Poll::Ready(())
     })
     .await;
 }
@@ -224,9 +333,16 @@ impl Driver {
         let (mut readable, mut undisturbed, mut slept) = (false, false, true);
         // Turns since the last event.
         let mut turns = 0_u32;
+        poll_fn(|context| {
+            self.alive.0.keep_waker(context);
+            Poll::Ready(())
+        })
+        .await;
         loop {
+            let takes_over = self.takes_over();
+            let has_written = self.alive.0.has_written.swap(false, Ordering::Relaxed);
             self.attachment.poll(readable);
-            if turns == 2 {
+            if turns == 2 && !takes_over {
                 self.lone = if undisturbed {
                     self.lone.saturating_add(1)
                 } else {
@@ -234,21 +350,29 @@ impl Driver {
                 };
             }
             let expected = turns == 1 && self.lone >= LONE.0 && !self.lone.is_multiple_of(LONE.1);
-            if std::mem::take(&mut undisturbed) || expected {
+            let polls = takes_over && self.attachment.may_poll();
+            if std::mem::take(&mut undisturbed) || expected || polls {
                 self.attachment.spin(self.longest_spin());
                 self.lone = self.lone.saturating_add(expected.into());
+            }
+            if takes_over && has_written {
+                self.attachment.record_after_write();
             }
             turns = match self.attachment.has_found() {
                 true => 1,
                 false => turns.saturating_add(1),
             };
-            let turn = self.attachment.next();
+            let turn = self.attachment.next(running_siblings);
+            if takes_over && turns == 1 && turn == Turn::Hot {
+                use_up_budget().await;
+            }
             let outcome = match turn {
                 Turn::Over => return,
                 Turn::Parked => {
                     self.slow.sleeps();
                     let woken = self.sleep().await;
-                    (slept, self.paused) = (true, Some(Instant::now()));
+                    slept = true;
+                    self.note_pause(Instant::now());
                     woken
                 }
                 Turn::Hot if self.wakes_itself(slept) => {
@@ -265,11 +389,14 @@ impl Driver {
                     let begin = Instant::now();
                     ::tokio::task::yield_now().await;
                     let end = Instant::now();
-                    let took = end.saturating_duration_since(begin);
-                    self.paused = Some(end);
-                    undisturbed = took < self.undisturbed_yield(turns);
-                    if self.is_multi_thread {
-                        self.slow.turned(begin, end, CpuTime::read);
+                    // Otherwise the yield was cut short.
+                    if !self.alive.0.takes_over.load(Ordering::Relaxed) {
+                        self.note_pause(end);
+                        let took = end.saturating_duration_since(begin);
+                        undisturbed = took < self.undisturbed_yield(turns);
+                        if self.is_multi_thread {
+                            self.slow.turned(begin, end, CpuTime::read);
+                        }
                     }
                     self.is_readable().await
                 }
@@ -278,6 +405,25 @@ impl Driver {
             let Ok(now) = outcome else { return };
             readable = now;
         }
+    }
+
+    /// Whether the task was woken by [`take_over`]. Has its worker run out of tasks next, if that
+    /// was the last time long ago.
+    fn takes_over(&self) -> bool {
+        let task = &self.alive.0;
+        let takes_over = task.takes_over.swap(false, Ordering::AcqRel);
+        if takes_over {
+            let now = Instant::now();
+            let is_due = self.paused.is_none_or(|at| now >= at + PAUSE_EVERY);
+            task.yields.store(is_due, Ordering::Relaxed);
+        }
+        takes_over
+    }
+
+    /// The runtime has polled its descriptors.
+    fn note_pause(&mut self, now: Instant) {
+        self.paused = Some(now);
+        self.alive.0.yields.store(false, Ordering::Relaxed);
     }
 
     /// Longest time that a turn polls without an event.
@@ -319,16 +465,21 @@ impl Driver {
         .await
     }
 
-    /// Waits until the descriptor is readable, or the endpoint ends; which of them.
+    /// Waits until the descriptor is readable: true. False if the endpoint ends, or the task is to
+    /// take over.
     async fn sleep(&mut self) -> io::Result<bool> {
-        poll_fn(|context| {
-            *self.alive.0.waker() = Some(context.waker().clone());
-            if self.attachment.is_over() {
+        let task = &self.alive.0;
+        task.sleeps.store(true, Ordering::Relaxed);
+        let woken = poll_fn(|context| {
+            task.keep_waker(context);
+            if self.attachment.is_over() || task.takes_over.load(Ordering::Acquire) {
                 return Poll::Ready(Ok(false));
             }
             self.poll_readable(context).map_ok(|()| true)
         })
-        .await
+        .await;
+        task.sleeps.store(false, Ordering::Relaxed);
+        woken
     }
 
     /// Takes the readiness of the descriptor, which is edge-triggered: everything that made it

@@ -10,13 +10,16 @@
 //! | future of `block_on` | whenever it would wait |
 //! | task of a worker | if it expects a reply, as its last transfer was a write, and no task of another stream is ready |
 //!
-//! Other tasks of the worker wait meanwhile, also one that this task has woken. So each reply that
-//! is found in place takes a share of the [budget](::tokio::task::coop) after which tokio lets other
-//! tasks run.
+//! Other tasks of the worker wait meanwhile, also one that this task has woken. So after a [`Run`]
+//! of replies that were found in place the task returns `Pending`, and wakes the driver task, which
+//! polls and lets others run.
 //!
 //! [`InPlace`] decides whether an attempt polls at all, by the outcomes of earlier ones.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use smc_proto::time::Instant;
 
 use ::tokio::runtime::{Handle, RuntimeFlavor};
 
@@ -47,8 +50,8 @@ impl Caller {
 /// How polling in place ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SpinOutcome {
-    /// The operation would not wait any more.
-    Ready,
+    /// The operation would not wait any more, after so much time.
+    Ready { after: Duration },
     /// Nothing arrived in time.
     TimedOut,
     /// Tasks of other streams became ready and are to be run.
@@ -61,8 +64,12 @@ pub(crate) enum SpinOutcome {
 pub(crate) struct InPlace {
     /// Whether polling would take a CPU that others need.
     contended: AtomicBool,
+    /// Attempts that have ended; wraps.
+    attempts: AtomicU32,
     root: Backoff,
     tasks: Backoff,
+    /// For polls of the driver task after a write.
+    writes: Backoff,
 }
 
 /// Attempts that do not poll, as polling has found nothing.
@@ -93,6 +100,21 @@ impl InPlace {
     pub(crate) fn note_woken(&self, tasks: usize) {
         if tasks > 1 {
             self.tasks.skip(TASK_SKIPS);
+            self.writes.skip(TASK_SKIPS);
+        }
+    }
+
+    /// Whether the driver task polls after a task has written whose stream another read waits for.
+    /// It does not after some of the writes, if it has found nothing.
+    pub(super) fn should_poll_after_write(&self) -> bool {
+        self.writes.is_over()
+    }
+
+    /// Records whether the driver task has found something after a write.
+    pub(crate) fn record_after_write(&self, found: bool) {
+        match found {
+            true => self.writes.reset(),
+            false => self.writes.double(),
         }
     }
 
@@ -106,16 +128,67 @@ impl InPlace {
         }
     }
 
+    /// Attempts that have polled and ended; wraps.
+    pub(crate) fn attempts(&self) -> u32 {
+        self.attempts.load(Ordering::Relaxed)
+    }
+
     /// Records the outcome of an attempt that has polled.
     pub(super) fn record(&self, caller: Caller, outcome: SpinOutcome) {
+        self.attempts.fetch_add(1, Ordering::Relaxed);
         match (caller, outcome) {
-            (Caller::Root, SpinOutcome::Ready) => self.root.skip(0),
+            (Caller::Root, SpinOutcome::Ready { .. }) => self.root.skip(0),
             (Caller::Root, _) => self.root.skip(ROOT_SKIPS),
-            (Caller::Task, SpinOutcome::Ready) => self.tasks.reset(),
+            (Caller::Task, SpinOutcome::Ready { .. }) => self.tasks.reset(),
             (Caller::Task, SpinOutcome::TimedOut) if !self.contended.load(Ordering::Relaxed) => {
                 self.tasks.double();
             }
             (Caller::Task, _) => self.tasks.skip(TASK_SKIPS),
+        }
+    }
+}
+
+/// Replies that a task has found in place at a stream, one soon after another.
+#[derive(Default)]
+pub(super) struct Run {
+    /// What they cost: a microsecond of waiting costs 1, and a reply [`REPLY`] beside that.
+    cost: AtomicU32,
+    /// When the last one was found, in microseconds of the endpoint's clock; wraps.
+    last: AtomicU32,
+}
+
+/// Cost after which a [`Run`] is over. The reads and writes of so many replies are fewer than 128,
+/// tokio's [budget](::tokio::task::coop), at whose end a task yields and wakes nothing.
+const RUN: u32 = 96;
+/// Cost of a reply beside the time that it took: a read, a write and their processing.
+const REPLY: u32 = 3;
+/// Microseconds between two replies after which a new run begins: the task has waited meanwhile.
+const APART: u32 = 50;
+
+impl Run {
+    /// Adds a reply that was found at this time, after a wait of `after`.
+    pub(super) fn add(&self, now: Instant, after: Duration) {
+        #[expect(clippy::cast_possible_truncation, reason = "it wraps")]
+        let now = (now.as_nanos() / 1_000) as u32;
+        let time = u32::try_from(after.as_micros()).unwrap_or(RUN);
+        let last = self.last.swap(now, Ordering::Relaxed);
+        let cost = match now.wrapping_sub(last).saturating_sub(time) {
+            0..APART => self.cost.load(Ordering::Relaxed),
+            _ => 0,
+        };
+        let cost = cost.saturating_add(REPLY).saturating_add(time);
+        self.cost.store(cost, Ordering::Relaxed);
+    }
+
+    /// Whether other tasks are to run before the next attempt polls.
+    pub(super) fn is_over(&self) -> bool {
+        self.cost.load(Ordering::Relaxed) >= RUN
+    }
+
+    /// The task waits.
+    pub(super) fn end(&self) {
+        if self.cost.load(Ordering::Relaxed) != 0 {
+            self.cost.store(0, Ordering::Relaxed);
         }
     }
 }
@@ -159,7 +232,15 @@ impl Backoff {
 
 #[cfg(test)]
 mod tests {
-    use super::{Caller, InPlace, ROOT_SKIPS, SpinOutcome, TASK_SKIPS};
+    use std::time::Duration;
+
+    use smc_proto::time::Instant;
+
+    use super::{Caller, InPlace, ROOT_SKIPS, Run, SpinOutcome, TASK_SKIPS};
+
+    const READY: SpinOutcome = SpinOutcome::Ready {
+        after: Duration::ZERO,
+    };
 
     /// Makes an attempt that has this outcome if it polls; whether it did.
     fn attempt(in_place: &InPlace, caller: Caller, outcome: SpinOutcome) -> bool {
@@ -174,11 +255,7 @@ mod tests {
     fn on_a_contended_cpu_the_future_of_block_on_polls_while_that_pays() {
         let in_place = InPlace::default();
         let polls = |found| {
-            let outcome = if found {
-                SpinOutcome::Ready
-            } else {
-                SpinOutcome::TimedOut
-            };
+            let outcome = if found { READY } else { SpinOutcome::TimedOut };
             attempt(&in_place, Caller::Root, outcome)
         };
         assert!((0..9).all(|_| polls(false)), "no other needs the CPU");
@@ -199,15 +276,15 @@ mod tests {
     fn tasks_poll_less_and_less_while_that_finds_nothing() {
         let in_place = InPlace::default();
         let polls = |outcome| attempt(&in_place, Caller::Task, outcome);
-        assert!((0..9).all(|_| polls(SpinOutcome::Ready)));
+        assert!((0..9).all(|_| polls(READY)));
         for skips in [1, 2, 4, 8, 16, 32, 64, 64] {
             assert!(polls(SpinOutcome::TimedOut));
-            assert!((0..skips).all(|_| !polls(SpinOutcome::Ready)), "{skips}");
+            assert!((0..skips).all(|_| !polls(READY)), "{skips}");
         }
-        assert!((0..9).all(|_| polls(SpinOutcome::Ready)));
+        assert!((0..9).all(|_| polls(READY)));
         assert!(polls(SpinOutcome::TimedOut));
-        assert!(!polls(SpinOutcome::Ready));
-        assert!(polls(SpinOutcome::Ready), "it began anew");
+        assert!(!polls(READY));
+        assert!(polls(READY), "it began anew");
     }
 
     #[test]
@@ -215,17 +292,61 @@ mod tests {
         let in_place = InPlace::default();
         let polls = |outcome| attempt(&in_place, Caller::Task, outcome);
         assert!(polls(SpinOutcome::OthersReady));
-        assert!((0..TASK_SKIPS).all(|_| !polls(SpinOutcome::Ready)));
-        assert!(polls(SpinOutcome::Ready));
+        assert!((0..TASK_SKIPS).all(|_| !polls(READY)));
+        assert!(polls(READY));
         in_place.note_woken(1);
-        assert!(polls(SpinOutcome::Ready));
+        assert!(polls(READY));
         in_place.note_woken(2);
-        assert!((0..TASK_SKIPS).all(|_| !polls(SpinOutcome::Ready)));
-        assert!(polls(SpinOutcome::Ready));
+        assert!((0..TASK_SKIPS).all(|_| !polls(READY)));
+        assert!(polls(READY));
         in_place.set_contended(true);
-        assert!((0..9).all(|_| polls(SpinOutcome::Ready)), "it pays");
+        assert!((0..9).all(|_| polls(READY)), "it pays");
         assert!(polls(SpinOutcome::TimedOut));
-        assert!((0..TASK_SKIPS).all(|_| !polls(SpinOutcome::Ready)));
-        assert!(polls(SpinOutcome::Ready));
+        assert!((0..TASK_SKIPS).all(|_| !polls(READY)));
+        assert!(polls(READY));
+    }
+
+    #[test]
+    fn the_driver_task_polls_after_writes_as_long_as_that_finds_replies() {
+        let in_place = InPlace::default();
+        let polls = |found| {
+            let polls = in_place.should_poll_after_write();
+            if polls {
+                in_place.record_after_write(found);
+            }
+            polls
+        };
+        assert!((0..9).all(|_| polls(true)));
+        for skips in [1, 2, 4, 8, 16, 32, 64, 64] {
+            assert!(polls(false));
+            assert!((0..skips).all(|_| !polls(true)), "{skips}");
+        }
+        assert!((0..9).all(|_| polls(true)));
+        in_place.note_woken(2);
+        assert!((0..TASK_SKIPS).all(|_| !polls(true)), "others are ready");
+        assert!(polls(true));
+        assert!(in_place.should_poll(Caller::Root));
+    }
+
+    #[test]
+    fn a_run_of_replies_ends_by_their_number_or_their_time() {
+        let run = Run::default();
+        let mut now = Instant::from_nanos(1_000_000);
+        let mut replies = |after: Duration, apart: Duration| {
+            let mut replies = 0;
+            while !run.is_over() && replies < 1_000 {
+                now = now.after(apart).after(after);
+                run.add(now, after);
+                replies += 1;
+            }
+            run.end();
+            replies
+        };
+        let us = Duration::from_micros;
+        assert_eq!(replies(us(0), us(1)), 32);
+        assert_eq!(replies(us(13), us(1)), 6);
+        assert_eq!(replies(us(200), us(1)), 1);
+        assert_eq!(replies(us(13), us(100)), 1_000, "others have run meanwhile");
+        assert!(!run.is_over());
     }
 }

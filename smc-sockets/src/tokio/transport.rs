@@ -9,8 +9,8 @@ use std::task::{Context, Poll, ready};
 use ::tokio::io::{Interest, Ready};
 use ::tokio::task::coop;
 
-use super::driver;
-use super::in_place::{Caller, SpinOutcome};
+use super::driver::{self, After};
+use super::in_place::{Caller, Run, SpinOutcome};
 use super::registered::Registered;
 use crate::SmcStream;
 use crate::stream::Wait;
@@ -30,6 +30,21 @@ pub(super) struct OverSmc {
     stream: SmcStream,
     /// Whether the last transfer was a write, so that the next read expects a reply of the peer.
     reply_expected: AtomicBool,
+    /// Replies that were found in place.
+    run: Run,
+}
+
+/// How an attempt to poll in place ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum InPlaceEnd {
+    /// The operation would not wait any more.
+    Ready,
+    /// Nothing was polled.
+    Skipped,
+    /// Nothing arrived in time.
+    Missed,
+    /// Other tasks are to run first, after a run of replies.
+    Paused,
 }
 
 impl Direction {
@@ -55,6 +70,7 @@ impl Transport {
             return Ok(Self::Smc(OverSmc {
                 stream,
                 reply_expected: AtomicBool::new(false),
+                run: Run::default(),
             }));
         }
         let interest = Interest::READABLE | Interest::WRITABLE;
@@ -91,20 +107,30 @@ impl Transport {
             (Self::Tcp(stream), Direction::Write) => return stream.poll_write(context, attempt),
         };
         let budget = ready!(coop::poll_proceed(context));
-        let (mut spun, mut vain) = (false, false);
+        let (mut in_place, mut vain) = (None, false);
         let stream = &smc.stream;
         loop {
             match smc.attempt(direction, &mut attempt) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 outcome => {
                     budget.made_progress();
+                    if direction == Direction::Write && outcome.is_ok() {
+                        smc.written();
+                    }
                     return Poll::Ready(outcome);
                 }
             }
-            if !std::mem::replace(&mut spun, true) && smc.poll_in_place(context, direction)? {
-                continue;
+            if in_place.is_none() {
+                in_place = Some(smc.poll_in_place(direction)?);
+                if in_place == Some(InPlaceEnd::Ready) {
+                    continue;
+                }
             }
-            ready!(poll_smc(stream, context, direction, Wait::Polled))?;
+            let waits = poll_smc(stream, context, direction, Wait::Polled);
+            if waits.is_pending() {
+                smc.wait(in_place);
+            }
+            ready!(waits)?;
             // Ready, and yet the attempt would wait: other tasks go first.
             if std::mem::replace(&mut vain, true) {
                 context.waker().wake_by_ref();
@@ -196,38 +222,62 @@ impl OverSmc {
         outcome
     }
 
-    /// Polls in place for a moment, if that is likely to find something; whether the operation would
-    /// not wait any more.
-    fn poll_in_place(&self, context: &mut Context<'_>, direction: Direction) -> io::Result<bool> {
+    /// Polls in place for a moment, if that is likely to find something.
+    fn poll_in_place(&self, direction: Direction) -> io::Result<InPlaceEnd> {
         let Some(shard) = self.stream.shard()? else {
-            return Ok(true);
+            return Ok(InPlaceEnd::Ready);
         };
         let expects_reply =
             direction == Direction::Read && self.reply_expected.load(Ordering::Relaxed);
         let in_place = &shard.runtimes.in_place;
         let caller = Caller::current(expects_reply);
         let Some(caller) = caller.filter(|caller| in_place.should_poll(*caller)) else {
-            return Ok(false);
+            return Ok(InPlaceEnd::Skipped);
         };
+        if caller == Caller::Task && self.run.is_over() {
+            return Ok(InPlaceEnd::Paused);
+        }
         let Some(outcome) = self.stream.spin(direction, caller == Caller::Task)? else {
-            return Ok(false);
+            return Ok(InPlaceEnd::Skipped);
         };
         in_place.record(caller, outcome);
-        if caller == Caller::Task && outcome == SpinOutcome::Ready {
-            take_share(context);
-        }
-        Ok(outcome == SpinOutcome::Ready)
+        Ok(match (outcome, caller) {
+            (SpinOutcome::Ready { after }, Caller::Task) => {
+                self.run.add(shard.now(), after);
+                InPlaceEnd::Ready
+            }
+            (SpinOutcome::Ready { .. }, Caller::Root) => InPlaceEnd::Ready,
+            (_, Caller::Root) => InPlaceEnd::Skipped,
+            (_, Caller::Task) => InPlaceEnd::Missed,
+        })
     }
-}
 
-/// Operations of tokio's budget that a reply costs which is found in place.
-const SHARE: usize = 3;
+    /// Begins to wait: the driver task goes on polling where the task has polled.
+    fn wait(&self, in_place: Option<InPlaceEnd>) {
+        self.run.end();
+        let after = match in_place {
+            Some(InPlaceEnd::Paused) => After::Run,
+            Some(InPlaceEnd::Missed) => After::Attempt,
+            _ => return,
+        };
+        if let Ok(Some(shard)) = self.stream.shard() {
+            driver::take_over(shard, after);
+        }
+    }
 
-/// Takes the share of the budget that time in place costs: other tasks run sooner.
-fn take_share(context: &mut Context<'_>) {
-    for _ in 0..SHARE {
-        if let Poll::Ready(budget) = coop::poll_proceed(context) {
-            budget.made_progress();
+    /// After a write, has the driver task poll if a task waits for the stream already: hyper's
+    /// server, for instance, waits for the next request before it writes a response.
+    fn written(&self) {
+        if !self.stream.is_awaited(Direction::Read) {
+            return;
+        }
+        let Ok(Some(shard)) = self.stream.shard() else {
+            return;
+        };
+        if Caller::current(true) == Some(Caller::Task)
+            && shard.runtimes.in_place.should_poll_after_write()
+        {
+            driver::take_over(shard, After::Write);
         }
     }
 }

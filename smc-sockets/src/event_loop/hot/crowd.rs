@@ -2,18 +2,19 @@
 //!
 //! The kernel counts the threads that run or wait for a CPU: the fourth field of
 //! `/proc/loadavg`, as in `0.20 0.18 0.12 3/80 11206`. A loop that polls is one of them, and so
-//! is its peer; any further one than there are CPUs has to wait for one of the others.
+//! is its peer; any further one than there are CPUs has to wait for one of the others. Threads
+//! of the caller that run for a moment are subtracted.
 
 use std::fs::File;
 use std::io::{self, Read};
 
 use crate::process::PerProcess;
 
-/// Whether more threads run than there are CPUs; false if the kernel does not report that, or
-/// the process has no descriptor to spare.
-pub(crate) fn is_crowded() -> bool {
+/// Whether more threads run than there are CPUs and `siblings`, a number of further threads of the
+/// caller; false if the kernel does not report that, or the process has no descriptor to spare.
+pub(crate) fn is_crowded(siblings: u32) -> bool {
     static CPUS: Once = Once::new();
-    count(&CPUS, online)
+    count(&CPUS, siblings, online)
 }
 
 /// The number of CPUs. No lock: another thread may have held it at a fork.
@@ -21,11 +22,11 @@ pub(crate) fn is_crowded() -> bool {
 type Once = PerProcess<u32>;
 
 /// Keeps no descriptor: a program may need all that its process may have.
-fn count(once: &Once, online: impl FnOnce() -> io::Result<u32>) -> bool {
+fn count(once: &Once, siblings: u32, online: impl FnOnce() -> io::Result<u32>) -> bool {
     let Ok(cpus) = once.get_or_make(online) else {
         return false;
     };
-    running().is_some_and(|running| running > *cpus)
+    running().is_some_and(|running| running.saturating_sub(siblings) > *cpus)
 }
 
 /// The threads that run or wait for a CPU now.
@@ -85,7 +86,7 @@ mod tests {
             file.is_ok_and(|file| file.ends_with("loadavg"))
         };
         assert!(running().is_some_and(|running| running > 0));
-        is_crowded();
+        is_crowded(0);
         let until = Instant::now() + Duration::from_secs(10);
         while std::fs::read_dir("/proc/self/fd").unwrap().any(is_of_count) {
             assert!(Instant::now() < until, "a descriptor of /proc/loadavg");
@@ -97,10 +98,11 @@ mod tests {
     fn the_number_of_cpus_is_asked_for_again_if_it_was_not_to_be_had() {
         let once = Once::new();
         let without_descriptor = || Err(std::io::ErrorKind::QuotaExceeded.into());
-        assert!(!count(&once, without_descriptor));
-        assert!(count(&once, || Ok(0)), "more threads run than no CPUs");
+        assert!(!count(&once, 0, without_descriptor));
+        assert!(count(&once, 0, || Ok(0)), "more threads run than no CPUs");
         let known = || panic!("it is known");
-        assert!(count(&once, known));
+        assert!(count(&once, 0, known));
+        assert!(!count(&once, u32::MAX, known), "siblings do not count");
     }
 
     /// In a child, a thread that had begun the first count at the fork never ends it.
@@ -112,7 +114,7 @@ mod tests {
         let (end, until) = mpsc::channel::<()>();
         let of_other = once.clone();
         let other = std::thread::spawn(move || {
-            count(&of_other, || {
+            count(&of_other, 0, || {
                 begun.send(()).unwrap();
                 let _ = until.recv();
                 Ok(9)
@@ -120,7 +122,7 @@ mod tests {
         });
         at_count.recv().unwrap();
         let (counted, outcome) = mpsc::channel();
-        std::thread::spawn(move || counted.send(count(&once, || Ok(0))));
+        std::thread::spawn(move || counted.send(count(&once, 0, || Ok(0))));
         let is_crowded = outcome.recv_timeout(Duration::from_secs(10));
         assert_eq!(is_crowded, Ok(true), "more threads run than no CPUs");
         drop(end);
