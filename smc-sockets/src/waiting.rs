@@ -219,8 +219,7 @@ fn wait<'a, T>(
     }
 }
 
-/// Longest time that [`spin`] polls, as the thread has other tasks.
-#[cfg(feature = "tokio")]
+/// Longest time that a task polls in place, as its thread has other tasks.
 pub(crate) const MAX_SPIN: Duration = Duration::from_micros(20);
 
 /// Polls for a connection over shared memory, without sleeping, until it is ready for `direction`

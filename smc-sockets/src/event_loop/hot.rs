@@ -59,7 +59,7 @@ const COUNT_EVERY: Duration = Duration::from_millis(1);
 /// Pause before a count that exceeds the CPUs is repeated, as a thread may have run for a moment,
 /// and number of such counts in a row after which the CPUs are contended.
 const CONFIRM: (Duration, u32) = (Duration::from_micros(20), 4);
-/// The same in a runtime with several workers, as the peer's is likely to be one, too: its workers
+/// [`CONFIRM`] of a runtime with several workers. The peer's is likely to have several, too, which
 /// run for a moment whenever a task is woken.
 const WORKERS_CONFIRM: (Duration, u32) = (Duration::from_micros(100), 10);
 /// Time of polling without counts, at first and after each time without polling. Long enough to
@@ -71,7 +71,7 @@ const TRIAL: Duration = Duration::from_micros(300);
 pub(crate) struct HotPhase {
     /// Largest budget of this loop.
     most: Duration,
-    /// A sleep of more than that halves the budget.
+    /// Longest sleep that leaves the budget as it is: a longer one halves it.
     long: Duration,
     /// Time without an event after which the loop sleeps.
     budget: Duration,
@@ -85,7 +85,7 @@ pub(crate) struct HotPhase {
     gaps: Backoff,
     /// Times without polling after more threads ran than there are CPUs.
     crowds: Backoff,
-    /// [`CONFIRM`] or [`WORKERS_CONFIRM`].
+    /// Pause before a count is repeated, and counts in a row: [`CONFIRM`] or [`WORKERS_CONFIRM`].
     confirm: (Duration, u32),
     /// When the running threads are counted next.
     count_at: Option<Instant>,
@@ -285,11 +285,10 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::{BACKOFF, COUNT_EVERY, CROWDED, HotPhase, MAX_BUDGET, MAX_WORKERS_BUDGET, TRIAL};
+    use crate::shard::Turn;
 
     const CONFIRM: Duration = super::CONFIRM.0;
     const ROW: u32 = super::CONFIRM.1;
-    use crate::shard::Turn;
-
     const US: Duration = Duration::from_micros(1);
 
     /// A loop that slept for so long, was woken by an event and polls: for how long.

@@ -20,7 +20,9 @@ use std::os::fd::OwnedFd;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Weak};
 use std::task::Waker;
-use std::time::{Duration, Instant};
+#[cfg(feature = "tokio")]
+use std::time::Duration;
+use std::time::Instant;
 
 use rustix::event::PollFlags;
 use rustix::event::epoll::{self, EventFlags};
@@ -30,14 +32,9 @@ use super::{Shard, State};
 use crate::driver::Token;
 use crate::event_loop::{HotPhase, is_crowded};
 use crate::process::Process;
+use crate::waiting::MAX_SPIN;
 #[cfg(feature = "tokio")]
-use crate::waiting::{MAX_SPIN, POLLS_PER_CLOCK};
-
-/// Longest time of an attempt to poll in place.
-#[cfg(feature = "tokio")]
-const IN_PLACE: Duration = MAX_SPIN;
-#[cfg(not(feature = "tokio"))]
-const IN_PLACE: Duration = Duration::ZERO;
+use crate::waiting::POLLS_PER_CLOCK;
 
 /// What an event loop does next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -228,10 +225,10 @@ impl Attachment {
         self.without_cpu(begin, end, attempts().wrapping_sub(before));
     }
 
-    /// Notes the time of a yield or a poll, in which so many attempts in place have ended. A thread
-    /// of this process may have had the CPU for them.
+    /// Notes the time of a yield or a poll, less the time for which threads of this process may have
+    /// had the CPU: that of `attempts` to poll in place, which have ended meanwhile.
     fn without_cpu(&mut self, begin: Instant, end: Instant, attempts: u32) {
-        let own = IN_PLACE.saturating_mul(attempts);
+        let own = MAX_SPIN.saturating_mul(attempts);
         let time = end.saturating_duration_since(begin);
         self.hot.took(end, time.saturating_sub(own));
     }

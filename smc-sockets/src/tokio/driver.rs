@@ -71,13 +71,14 @@ struct Task {
     alive: AtomicBool,
     /// Wakes it when the endpoint ends, and when it is to take over.
     waker: Mutex<Option<Waker>>,
-    /// It waits until the descriptor is readable.
+    /// Whether the task waits until the descriptor is readable.
     sleeps: AtomicBool,
-    /// It was woken by [`take_over`].
+    /// Whether [`take_over`] has woken the task.
     takes_over: AtomicBool,
-    /// That was after a write.
+    /// Whether [`take_over`] was called after a write.
     has_written: AtomicBool,
-    /// The runtime has not polled its descriptors for long: its worker is to run out of tasks.
+    /// Whether the worker is to run out of tasks: the runtime has not polled its descriptors for
+    /// long.
     yields: AtomicBool,
     /// The future of `block_on` waits for a stream.
     has_root: AtomicBool,
@@ -116,9 +117,40 @@ impl Drop for Runtimes {
     }
 }
 
+impl Known {
+    /// The task that polls the device in a runtime.
+    fn task_of(&self, runtime: Id) -> Option<&Arc<Task>> {
+        let polls = |task: &&Arc<Task>| task.runtime == runtime && task.is_alive();
+        self.tasks.iter().find(polls)
+    }
+}
+
 impl Task {
+    fn new(runtime: Id) -> Self {
+        Self {
+            runtime,
+            alive: AtomicBool::new(true),
+            waker: Mutex::default(),
+            sleeps: AtomicBool::new(false),
+            takes_over: AtomicBool::new(false),
+            has_written: AtomicBool::new(false),
+            yields: AtomicBool::new(false),
+            has_root: AtomicBool::new(true),
+        }
+    }
+
+    fn is_alive(&self) -> bool {
+        self.alive.load(Ordering::Acquire)
+    }
+
     fn waker(&self) -> MutexGuard<'_, Option<Waker>> {
         self.waker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the task takes over. One that sleeps does so after a run of replies only.
+    fn may_take_over(&self, after: After) -> bool {
+        let is_asleep = self.sleeps.load(Ordering::Relaxed);
+        (after == After::Run || !is_asleep) && !self.yields.load(Ordering::Relaxed)
     }
 
     /// Keeps the waker of the running task.
@@ -136,11 +168,11 @@ impl Task {
 /// What a task has done before the driver task is to poll for its stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum After {
-    /// It has found several replies in place, and lets others run.
+    /// Found several replies in place: other tasks are to run.
     Run,
-    /// It has polled in place and found nothing.
+    /// Polled in place, and found nothing.
     Attempt,
-    /// It has written.
+    /// Wrote.
     Write,
 }
 
@@ -153,16 +185,11 @@ pub(super) fn take_over(shard: &Shard, after: After) {
     let Ok(runtime) = Handle::try_current() else {
         return;
     };
-    let id = runtime.id();
-    let task = {
-        let known = shard.runtimes.lock();
-        known.tasks.iter().find(|task| task.runtime == id).cloned()
-    };
+    let task = shard.runtimes.lock().task_of(runtime.id()).cloned();
     let Some(task) = task else {
         return;
     };
-    let sleeps = task.sleeps.load(Ordering::Relaxed);
-    if sleeps && after != After::Run || task.yields.load(Ordering::Relaxed) {
+    if !task.may_take_over(after) {
         return;
     }
     if after == After::Write {
@@ -186,16 +213,15 @@ pub(super) fn ensure(shard: &Arc<Shard>) -> bool {
     if known.without_io.contains(&id) {
         return false;
     }
-    let Known { tasks, without_io } = &mut *known;
-    let polls = |task: &Arc<Task>| task.runtime == id && task.alive.load(Ordering::Acquire);
     let is_multi_thread = runtime.runtime_flavor() != RuntimeFlavor::CurrentThread;
-    if let Some(task) = tasks.iter().find(|task| polls(task)) {
+    if let Some(task) = known.task_of(id) {
         if !is_multi_thread && ::tokio::task::try_id().is_none() {
             task.has_root.store(true, Ordering::Relaxed);
         }
         return true;
     }
-    tasks.retain(|task| task.alive.load(Ordering::Acquire));
+    let Known { tasks, without_io } = &mut *known;
+    tasks.retain(|task| task.is_alive());
     let Ok(fd) = shard.device_descriptor() else {
         return false;
     };
@@ -212,16 +238,7 @@ pub(super) fn ensure(shard: &Arc<Shard>) -> bool {
             return false;
         }
     };
-    let task = Arc::new(Task {
-        runtime: id,
-        alive: AtomicBool::new(true),
-        waker: Mutex::default(),
-        sleeps: AtomicBool::new(false),
-        takes_over: AtomicBool::new(false),
-        has_written: AtomicBool::new(false),
-        yields: AtomicBool::new(false),
-        has_root: AtomicBool::new(true),
-    });
+    let task = Arc::new(Task::new(id));
     tasks.push(task.clone());
     drop(known);
     let has_workers = is_multi_thread && runtime.metrics().num_workers() > 1;
@@ -252,25 +269,23 @@ async fn wake_itself() {
     .await;
 }
 
-/// Whether another worker of the calling task's runtime runs: 1, else 0, as where tokio does not
-/// count that. One of them runs for a moment whenever a task is woken; several have work.
-fn running_siblings() -> u32 {
-    #[cfg(not(target_has_atomic = "64"))]
-    return 0;
-    #[cfg(target_has_atomic = "64")]
-    running_workers().saturating_sub(1).min(1)
-}
-
-/// Workers of the calling task's runtime that run.
+/// Workers of the calling task's runtime that run beside its own, 1 at most: one runs for a moment
+/// whenever a task is woken, and more of them have work to do.
 #[cfg(target_has_atomic = "64")]
-fn running_workers() -> u32 {
+fn running_siblings() -> u32 {
     let Ok(runtime) = Handle::try_current() else {
         return 0;
     };
     let metrics = runtime.metrics();
     let runs = |worker: &usize| metrics.worker_park_unpark_count(*worker).is_multiple_of(2);
-    let running = (0..metrics.num_workers()).filter(runs).count();
-    u32::try_from(running).unwrap_or(u32::MAX)
+    let second = (0..metrics.num_workers()).filter(runs).nth(1);
+    second.is_some().into()
+}
+
+/// None: tokio does not count here how often workers sleep.
+#[cfg(not(target_has_atomic = "64"))]
+fn running_siblings() -> u32 {
+    0
 }
 
 /// Uses up the budget of the worker's tick. A task that was woken then begins the next tick. In
@@ -340,7 +355,7 @@ impl Driver {
         .await;
         loop {
             let takes_over = self.takes_over();
-            let has_written = self.alive.0.has_written.swap(false, Ordering::Relaxed);
+            let has_written = takes_over && self.alive.0.has_written.swap(false, Ordering::Relaxed);
             self.attachment.poll(readable);
             if turns == 2 && !takes_over {
                 self.lone = if undisturbed {
@@ -355,7 +370,7 @@ impl Driver {
                 self.attachment.spin(self.longest_spin());
                 self.lone = self.lone.saturating_add(expected.into());
             }
-            if takes_over && has_written {
+            if has_written {
                 self.attachment.record_after_write();
             }
             turns = match self.attachment.has_found() {
@@ -407,8 +422,8 @@ impl Driver {
         }
     }
 
-    /// Whether the task was woken by [`take_over`]. Has its worker run out of tasks next, if that
-    /// was the last time long ago.
+    /// Whether [`take_over`] has woken the task since the last turn. If so, and the runtime has not
+    /// polled its descriptors for long, the worker is to run out of tasks next.
     fn takes_over(&self) -> bool {
         let task = &self.alive.0;
         let takes_over = task.takes_over.swap(false, Ordering::AcqRel);

@@ -68,7 +68,7 @@ pub(crate) struct InPlace {
     attempts: AtomicU32,
     root: Backoff,
     tasks: Backoff,
-    /// For polls of the driver task after a write.
+    /// Writes after which the driver task does not poll.
     writes: Backoff,
 }
 
@@ -151,9 +151,9 @@ impl InPlace {
 /// Replies that a task has found in place at a stream, one soon after another.
 #[derive(Default)]
 pub(super) struct Run {
-    /// What they cost: a microsecond of waiting costs 1, and a reply [`REPLY`] beside that.
+    /// Cost of the replies: 1 for each microsecond of waiting, and [`REPLY`] for each reply.
     cost: AtomicU32,
-    /// When the last one was found, in microseconds of the endpoint's clock; wraps.
+    /// Time of the last reply, in microseconds of the endpoint's clock; wraps.
     last: AtomicU32,
 }
 

@@ -41,10 +41,8 @@ enum InPlaceEnd {
     Ready,
     /// Nothing was polled.
     Skipped,
-    /// Nothing arrived in time.
-    Missed,
-    /// Other tasks are to run first, after a run of replies.
-    Paused,
+    /// The driver task is to poll.
+    Over(After),
 }
 
 impl Direction {
@@ -235,7 +233,7 @@ impl OverSmc {
             return Ok(InPlaceEnd::Skipped);
         };
         if caller == Caller::Task && self.run.is_over() {
-            return Ok(InPlaceEnd::Paused);
+            return Ok(InPlaceEnd::Over(After::Run));
         }
         let Some(outcome) = self.stream.spin(direction, caller == Caller::Task)? else {
             return Ok(InPlaceEnd::Skipped);
@@ -248,19 +246,16 @@ impl OverSmc {
             }
             (SpinOutcome::Ready { .. }, Caller::Root) => InPlaceEnd::Ready,
             (_, Caller::Root) => InPlaceEnd::Skipped,
-            (_, Caller::Task) => InPlaceEnd::Missed,
+            (_, Caller::Task) => InPlaceEnd::Over(After::Attempt),
         })
     }
 
     /// Begins to wait: the driver task goes on polling where the task has polled.
     fn wait(&self, in_place: Option<InPlaceEnd>) {
         self.run.end();
-        let after = match in_place {
-            Some(InPlaceEnd::Paused) => After::Run,
-            Some(InPlaceEnd::Missed) => After::Attempt,
-            _ => return,
-        };
-        if let Ok(Some(shard)) = self.stream.shard() {
+        if let Some(InPlaceEnd::Over(after)) = in_place
+            && let Ok(Some(shard)) = self.stream.shard()
+        {
             driver::take_over(shard, after);
         }
     }
