@@ -147,10 +147,13 @@ impl Task {
         self.waker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the task takes over. One that sleeps does so after a run of replies only.
+    /// Whether the task takes over. One that sleeps does so after a run of replies only: the device
+    /// is awake since the first of them, and no peer rings for the next.
     fn may_take_over(&self, after: After) -> bool {
-        let is_asleep = self.sleeps.load(Ordering::Relaxed);
-        (after == After::Run || !is_asleep) && !self.yields.load(Ordering::Relaxed)
+        match self.sleeps.load(Ordering::Relaxed) {
+            true => after == After::Run,
+            false => !self.yields.load(Ordering::Relaxed),
+        }
     }
 
     /// Keeps the waker of the running task.
@@ -501,5 +504,26 @@ impl Driver {
     /// readable is read afterwards.
     fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.descriptor.poll_readable_once(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use super::{After, Task};
+
+    #[test]
+    fn a_driver_task_that_sleeps_takes_over_after_a_run_of_replies() {
+        let runtime = ::tokio::runtime::Builder::new_current_thread().build();
+        let task = Task::new(runtime.unwrap().handle().id());
+        let after = || [After::Run, After::Attempt, After::Write].map(|of| task.may_take_over(of));
+        assert_eq!(after(), [true; 3]);
+        task.yields.store(true, Ordering::Relaxed);
+        assert_eq!(after(), [false; 3], "descriptors are polled first");
+        task.sleeps.store(true, Ordering::Relaxed);
+        assert_eq!(after(), [true, false, false], "they are polled");
+        task.yields.store(false, Ordering::Relaxed);
+        assert_eq!(after(), [true, false, false]);
     }
 }
