@@ -35,22 +35,24 @@
 #[cfg(feature = "axum-0_8")]
 mod axum;
 mod driver;
+mod driver_task;
 #[cfg(feature = "hyper-util-0_1")]
 mod hyper_util;
 mod in_place;
 mod listener;
 mod registered;
+mod runtimes;
 mod slow;
 mod socket;
 mod split;
 mod stream;
 mod transport;
 
-pub(crate) use driver::Runtimes;
 #[cfg(feature = "hyper-util-0_1")]
 pub use hyper_util::SmcConnector;
 pub(crate) use in_place::SpinOutcome;
 pub use listener::SmcListener;
+pub(crate) use runtimes::Runtimes;
 pub use socket::SmcSocket;
 pub use split::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, WriteHalf};
 pub use stream::SmcStream;

@@ -24,65 +24,23 @@
 //! others, and wakes a second worker when it finds one. That worker takes a CPU from the peer.
 //! So a turn polls for longer in a multi-thread runtime, and tasks that wait for an answer poll
 //! where they are ([`in_place`](super::in_place)). When such a task begins to wait, it wakes the
-//! driver task ([`take_over`]): the worker goes on with that, polls for the answer, and goes on
-//! with the task, without being out of tasks in between.
+//! driver task ([`DriverTask::take_over`]): the worker goes on with the driver task, which polls for
+//! the answer, and then with the task, without being out of tasks in between.
 
 use std::future::poll_fn;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use ::tokio::io::Interest;
-use ::tokio::runtime::{Handle, Id, RuntimeFlavor};
+use ::tokio::runtime::{Handle, RuntimeFlavor};
 use ::tokio::task::coop;
 
-use super::in_place::InPlace;
+use super::driver_task::{DriverTask, TakenOver};
 use super::registered::{FixedDescriptor, Registered};
 use super::slow::{CpuTime, SlowTasks};
 use crate::shard::{Attachment, Shard, Turn};
-use crate::waiters::wake;
-
-/// The runtimes that poll the device of an endpoint.
-#[derive(Default)]
-pub(crate) struct Runtimes {
-    known: Mutex<Known>,
-    /// Whether attempts to read poll for a moment.
-    pub(crate) in_place: InPlace,
-}
-
-#[derive(Default)]
-struct Known {
-    tasks: Vec<Arc<Task>>,
-    /// Runtimes whose tasks cannot wait for a descriptor.
-    without_io: Vec<Id>,
-}
-
-/// Runtimes without I/O that are remembered. One that was forgotten is found out again.
-const MOST_WITHOUT_IO: usize = 64;
-
-/// The task of one runtime.
-struct Task {
-    runtime: Id,
-    /// Not when its runtime has ended.
-    alive: AtomicBool,
-    /// Wakes it when the endpoint ends, and when it is to take over.
-    waker: Mutex<Option<Waker>>,
-    /// Whether the task waits until the descriptor is readable.
-    sleeps: AtomicBool,
-    /// Whether [`take_over`] has woken the task.
-    takes_over: AtomicBool,
-    /// Whether [`take_over`] was called after a write.
-    has_written: AtomicBool,
-    /// Whether the worker is to run out of tasks: the runtime has not polled its descriptors for
-    /// long.
-    yields: AtomicBool,
-    /// The future of `block_on` waits for a stream.
-    has_root: AtomicBool,
-}
 
 /// Longest time that a turn polls without an event.
 const SPIN: Duration = Duration::from_micros(4);
@@ -101,163 +59,6 @@ const WORKER_UNDISTURBED: (Duration, Duration) =
 /// Events after which a runtime whose tasks wake no other tasks is expected to have no other work
 /// at once, and events between two checks of that.
 const LONE: (u32, u32) = (8, 16);
-
-impl Runtimes {
-    fn lock(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for Runtimes {
-    fn drop(&mut self) {
-        let known = self.known.get_mut();
-        for task in &known.unwrap_or_else(PoisonError::into_inner).tasks {
-            task.waker().take().into_iter().for_each(wake);
-        }
-    }
-}
-
-impl Known {
-    /// The task that polls the device in a runtime.
-    fn task_of(&self, runtime: Id) -> Option<&Arc<Task>> {
-        let polls = |task: &&Arc<Task>| task.runtime == runtime && task.is_alive();
-        self.tasks.iter().find(polls)
-    }
-}
-
-impl Task {
-    fn new(runtime: Id) -> Self {
-        Self {
-            runtime,
-            alive: AtomicBool::new(true),
-            waker: Mutex::default(),
-            sleeps: AtomicBool::new(false),
-            takes_over: AtomicBool::new(false),
-            has_written: AtomicBool::new(false),
-            yields: AtomicBool::new(false),
-            has_root: AtomicBool::new(true),
-        }
-    }
-
-    fn is_alive(&self) -> bool {
-        self.alive.load(Ordering::Acquire)
-    }
-
-    fn waker(&self) -> MutexGuard<'_, Option<Waker>> {
-        self.waker.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Whether the task takes over. One that sleeps does so after a run of replies only: the device
-    /// is awake since the first of them, and no peer rings for the next.
-    fn may_take_over(&self, after: After) -> bool {
-        match self.sleeps.load(Ordering::Relaxed) {
-            true => after == After::Run,
-            false => !self.yields.load(Ordering::Relaxed),
-        }
-    }
-
-    /// Keeps the waker of the running task.
-    fn keep_waker(&self, context: &Context<'_>) {
-        let mut kept = self.waker();
-        if !kept
-            .as_ref()
-            .is_some_and(|of| of.will_wake(context.waker()))
-        {
-            *kept = Some(context.waker().clone());
-        }
-    }
-}
-
-/// What a task has done before the driver task is to poll for its stream.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum After {
-    /// Found several replies in place: other tasks are to run.
-    Run,
-    /// Polled in place, and found nothing.
-    Attempt,
-    /// Wrote.
-    Write,
-}
-
-/// Has the worker of the calling task go on with the driver task of its runtime, which polls at
-/// once. Only [`After::Run`] wakes a driver task that sleeps until the descriptor is readable.
-///
-/// Nothing happens if the runtime is to poll its descriptors and timers first: the worker does so
-/// when it is out of tasks, and then goes on with the driver task.
-pub(super) fn take_over(shard: &Shard, after: After) {
-    let Ok(runtime) = Handle::try_current() else {
-        return;
-    };
-    let task = shard.runtimes.lock().task_of(runtime.id()).cloned();
-    let Some(task) = task else {
-        return;
-    };
-    if !task.may_take_over(after) {
-        return;
-    }
-    if after == After::Write {
-        task.has_written.store(true, Ordering::Relaxed);
-    }
-    if task.takes_over.swap(true, Ordering::AcqRel) {
-        return;
-    }
-    let waker = task.waker().clone();
-    waker.into_iter().for_each(wake);
-}
-
-/// Sees to it that the runtime of the calling task polls the device. False without a runtime,
-/// in one without I/O, and if no descriptor is left: the driver thread has to poll then.
-pub(super) fn ensure(shard: &Arc<Shard>) -> bool {
-    let Ok(runtime) = Handle::try_current() else {
-        return false;
-    };
-    let id = runtime.id();
-    let mut known = shard.runtimes.lock();
-    if known.without_io.contains(&id) {
-        return false;
-    }
-    let is_multi_thread = runtime.runtime_flavor() != RuntimeFlavor::CurrentThread;
-    if let Some(task) = known.task_of(id) {
-        if !is_multi_thread && ::tokio::task::try_id().is_none() {
-            task.has_root.store(true, Ordering::Relaxed);
-        }
-        return true;
-    }
-    let Known { tasks, without_io } = &mut *known;
-    tasks.retain(|task| task.is_alive());
-    let Ok(fd) = shard.device_descriptor() else {
-        return false;
-    };
-    let register = || Registered::new(Device(fd), Interest::READABLE);
-    let descriptor = match catch_unwind(AssertUnwindSafe(register)) {
-        Ok(Ok(descriptor)) => descriptor,
-        Ok(Err(_)) => return false,
-        // tokio panics if its runtime has no I/O.
-        Err(_) => {
-            if without_io.len() >= MOST_WITHOUT_IO {
-                without_io.remove(0);
-            }
-            without_io.push(id);
-            return false;
-        }
-    };
-    let task = Arc::new(Task::new(id));
-    tasks.push(task.clone());
-    drop(known);
-    let has_workers = is_multi_thread && runtime.metrics().num_workers() > 1;
-    let driver = Driver {
-        alive: Alive(task),
-        attachment: shard.attach(is_multi_thread, has_workers),
-        descriptor,
-        is_multi_thread,
-        has_workers,
-        paused: None,
-        slow: SlowTasks::default(),
-        lone: 0,
-    };
-    runtime.spawn(driver.run());
-    true
-}
 
 /// Lets other tasks run.
 async fn wake_itself() {
@@ -311,16 +112,16 @@ async fn use_up_budget() {
 }
 
 /// Lets other runtimes know that this one does not poll any more.
-struct Alive(Arc<Task>);
+struct Alive(Arc<DriverTask>);
 
 impl Drop for Alive {
     fn drop(&mut self) {
-        self.0.alive.store(false, Ordering::Release);
+        self.0.end();
     }
 }
 
 /// A descriptor of the device.
-struct Device(OwnedFd);
+pub(super) struct Device(pub(super) OwnedFd);
 
 impl AsRawFd for Device {
     fn as_raw_fd(&self) -> RawFd {
@@ -330,6 +131,28 @@ impl AsRawFd for Device {
 
 /// Waker that is never replaced.
 impl FixedDescriptor for Device {}
+
+/// Begins to poll the device in a runtime.
+pub(super) fn spawn(
+    runtime: &Handle,
+    shard: &Arc<Shard>,
+    task: Arc<DriverTask>,
+    descriptor: Registered<Device>,
+) {
+    let is_multi_thread = runtime.runtime_flavor() != RuntimeFlavor::CurrentThread;
+    let has_workers = is_multi_thread && runtime.metrics().num_workers() > 1;
+    let driver = Driver {
+        alive: Alive(task),
+        attachment: shard.attach(is_multi_thread, has_workers),
+        descriptor,
+        is_multi_thread,
+        has_workers,
+        paused: None,
+        slow: SlowTasks::default(),
+        lone: 0,
+    };
+    runtime.spawn(driver.run());
+}
 
 struct Driver {
     /// Ends before the attachment, at whose end the waiting tasks are woken.
@@ -357,10 +180,9 @@ impl Driver {
         })
         .await;
         loop {
-            let takes_over = self.takes_over();
-            let has_written = takes_over && self.alive.0.has_written.swap(false, Ordering::Relaxed);
+            let taken_over = self.taken_over();
             self.attachment.poll(readable);
-            if turns == 2 && !takes_over {
+            if turns == 2 && taken_over.is_none() {
                 self.lone = if undisturbed {
                     self.lone.saturating_add(1)
                 } else {
@@ -368,12 +190,12 @@ impl Driver {
                 };
             }
             let expected = turns == 1 && self.lone >= LONE.0 && !self.lone.is_multiple_of(LONE.1);
-            let polls = takes_over && self.attachment.may_poll();
+            let polls = taken_over.is_some() && self.attachment.may_poll();
             if std::mem::take(&mut undisturbed) || expected || polls {
                 self.attachment.spin(self.longest_spin());
                 self.lone = self.lone.saturating_add(expected.into());
             }
-            if has_written {
+            if taken_over.is_some_and(|calls| calls.has_written) {
                 self.attachment.record_after_write();
             }
             turns = match self.attachment.has_found() {
@@ -381,7 +203,7 @@ impl Driver {
                 false => turns.saturating_add(1),
             };
             let turn = self.attachment.next(running_siblings);
-            if takes_over && turns == 1 && turn == Turn::Hot {
+            if taken_over.is_some() && turns == 1 && turn == Turn::Hot {
                 use_up_budget().await;
             }
             let outcome = match turn {
@@ -408,7 +230,7 @@ impl Driver {
                     ::tokio::task::yield_now().await;
                     let end = Instant::now();
                     // Otherwise the yield was cut short.
-                    if !self.alive.0.takes_over.load(Ordering::Relaxed) {
+                    if !self.alive.0.takes_over() {
                         self.note_pause(end);
                         let took = end.saturating_duration_since(begin);
                         undisturbed = took < self.undisturbed_yield(turns);
@@ -425,23 +247,20 @@ impl Driver {
         }
     }
 
-    /// Whether [`take_over`] has woken the task since the last turn. If so, and the runtime has not
-    /// polled its descriptors for long, the worker is to run out of tasks next.
-    fn takes_over(&self) -> bool {
+    /// What other tasks have called for since the last turn. If the runtime has not polled its
+    /// descriptors for long, its worker is to run out of tasks next.
+    fn taken_over(&self) -> Option<TakenOver> {
         let task = &self.alive.0;
-        let takes_over = task.takes_over.swap(false, Ordering::AcqRel);
-        if takes_over {
-            let now = Instant::now();
-            let is_due = self.paused.is_none_or(|at| now >= at + PAUSE_EVERY);
-            task.yields.store(is_due, Ordering::Relaxed);
-        }
-        takes_over
+        let taken_over = task.taken_over()?;
+        let now = Instant::now();
+        task.set_yields(self.paused.is_none_or(|at| now >= at + PAUSE_EVERY));
+        Some(taken_over)
     }
 
     /// The runtime has polled its descriptors.
     fn note_pause(&mut self, now: Instant) {
         self.paused = Some(now);
-        self.alive.0.yields.store(false, Ordering::Relaxed);
+        self.alive.0.set_yields(false);
     }
 
     /// Longest time that a turn polls without an event.
@@ -469,7 +288,7 @@ impl Driver {
             return slept || self.slow.are_expected(now);
         }
         let polled = self.paused.is_some_and(|at| now < at + PAUSE_EVERY);
-        polled && !self.alive.0.has_root.swap(false, Ordering::Relaxed)
+        polled && !self.alive.0.take_root()
     }
 
     /// Whether the descriptor is readable.
@@ -487,16 +306,16 @@ impl Driver {
     /// take over.
     async fn sleep(&mut self) -> io::Result<bool> {
         let task = &self.alive.0;
-        task.sleeps.store(true, Ordering::Relaxed);
+        task.set_sleeps(true);
         let woken = poll_fn(|context| {
             task.keep_waker(context);
-            if self.attachment.is_over() || task.takes_over.load(Ordering::Acquire) {
+            if self.attachment.is_over() || task.takes_over() {
                 return Poll::Ready(Ok(false));
             }
             self.poll_readable(context).map_ok(|()| true)
         })
         .await;
-        task.sleeps.store(false, Ordering::Relaxed);
+        task.set_sleeps(false);
         woken
     }
 
@@ -504,26 +323,5 @@ impl Driver {
     /// readable is read afterwards.
     fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.descriptor.poll_readable_once(context)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::atomic::Ordering;
-
-    use super::{After, Task};
-
-    #[test]
-    fn a_driver_task_that_sleeps_takes_over_after_a_run_of_replies() {
-        let runtime = ::tokio::runtime::Builder::new_current_thread().build();
-        let task = Task::new(runtime.unwrap().handle().id());
-        let after = || [After::Run, After::Attempt, After::Write].map(|of| task.may_take_over(of));
-        assert_eq!(after(), [true; 3]);
-        task.yields.store(true, Ordering::Relaxed);
-        assert_eq!(after(), [false; 3], "descriptors are polled first");
-        task.sleeps.store(true, Ordering::Relaxed);
-        assert_eq!(after(), [true, false, false], "they are polled");
-        task.yields.store(false, Ordering::Relaxed);
-        assert_eq!(after(), [true, false, false]);
     }
 }

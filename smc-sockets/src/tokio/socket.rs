@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use super::{SmcListener, SmcStream, driver};
+use super::{SmcListener, SmcStream, runtimes};
 use crate::stack::Stack;
 
 /// A socket that neither connects nor listens yet, to set what must be set before: like
@@ -87,7 +87,7 @@ impl SmcSocket {
     /// # Errors
     /// Errors of [`SmcStream::connect`].
     pub async fn connect(self, to: SocketAddr) -> io::Result<SmcStream> {
-        SmcStream::finish(self.inner.connect_in_task(to, driver::ensure)?).await
+        SmcStream::finish(self.inner.connect_in_task(to, runtimes::ensure)?).await
     }
 
     /// Listens with it. The kernel keeps at most `backlog` connections that were not accepted

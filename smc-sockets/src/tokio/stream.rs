@@ -12,8 +12,8 @@ use std::time::Duration;
 use ::tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
 use ::tokio::net::{ToSocketAddrs, lookup_host};
 
-use super::driver;
 use super::registered::Registered;
+use super::runtimes;
 use super::split::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
 use super::transport::Transport;
 use crate::carrier::Carrier;
@@ -56,7 +56,7 @@ impl SmcStream {
     }
 
     async fn connect_to(stack: &Stack, to: SocketAddr) -> io::Result<Self> {
-        Self::finish(TaskConnecting::begin(stack, None, to, driver::ensure)?).await
+        Self::finish(TaskConnecting::begin(stack, None, to, runtimes::ensure)?).await
     }
 
     /// Waits until a connection is made.

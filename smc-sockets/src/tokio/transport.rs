@@ -9,9 +9,10 @@ use std::task::{Context, Poll, ready};
 use ::tokio::io::{Interest, Ready};
 use ::tokio::task::coop;
 
-use super::driver::{self, After};
+use super::driver_task::After;
 use super::in_place::{Caller, Run, SpinOutcome};
 use super::registered::Registered;
+use super::runtimes;
 use crate::SmcStream;
 use crate::stream::Wait;
 use crate::waiters::WaiterId;
@@ -256,7 +257,7 @@ impl OverSmc {
         if let Some(InPlaceEnd::Over(after)) = in_place
             && let Ok(Some(shard)) = self.stream.shard()
         {
-            driver::take_over(shard, after);
+            runtimes::take_over(shard, after);
         }
     }
 
@@ -272,7 +273,7 @@ impl OverSmc {
         if Caller::current(true) == Some(Caller::Task)
             && shard.runtimes.in_place.should_poll_after_write()
         {
-            driver::take_over(shard, After::Write);
+            runtimes::take_over(shard, After::Write);
         }
     }
 }
@@ -287,7 +288,7 @@ fn poll_smc(
     let Some(shard) = stream.shard()? else {
         return Poll::Ready(Ok(()));
     };
-    let looped = driver::ensure(shard);
+    let looped = runtimes::ensure(shard);
     match stream.register(shard, direction, context.waker(), wait, looped) {
         true => Poll::Ready(Ok(())),
         false => Poll::Pending,
