@@ -44,13 +44,20 @@ def libraries(metadata):
             yield package["name"], features
 
 
-def described(name, features):
-    environment = {**os.environ, "RUSTC_BOOTSTRAP": "1", "RUSTDOCFLAGS": "--cap-lints allow"}
-    output("cargo", "rustdoc", "--quiet", "--locked", "--lib", "-p", name, "--no-default-features",
-           "--features", ",".join(features), "--", "-Z", "unstable-options", "--output-format",
-           "json", env=environment)
+def described(chosen):
+    """Rustdoc's description of each of these libraries, by name."""
+    # Rustdoc alone is allowed what is unstable: build scripts would look for it, too, and everything
+    # that depends on them would be compiled anew.
+    environment = {**os.environ, "RUSTDOC": str(ROOT / "conformance" / "rustdoc-unstable.sh"),
+                   "RUSTDOCFLAGS": "-Z unstable-options --output-format json --cap-lints allow"}
+    packages = [word for name in chosen for word in ("-p", name)]
+    features = [f"{name}/{feature}" for name, of in chosen.items() for feature in of]
+    # All in one call, so that what several depend on is compiled once.
+    output("cargo", "doc", "--quiet", "--locked", "--no-deps", "--lib", *packages,
+           "--no-default-features", "--features", ",".join(features), env=environment)
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-    return json.loads((target / "doc" / f"{name.replace('-', '_')}.json").read_text())
+    return {name: json.loads((target / "doc" / f"{name.replace('-', '_')}.json").read_text())
+            for name in chosen}
 
 
 def references(node):
@@ -154,20 +161,18 @@ def main():
     versions = {target["name"].replace("-", "_"): package["version"]
                 for package in metadata["packages"] for target in package["targets"]
                 if "lib" in target["kind"] or "proc-macro" in target["kind"]}
-    names, count = [], 0
+    count = 0
     planted = "--planted" in sys.argv
     wanted = [argument for argument in sys.argv[1:] if argument != "--planted"]
-    for name, features in libraries(metadata):
-        if wanted and name not in wanted:
-            continue
-        api = described(name, features)
-        names.append(name)
+    chosen = {name: features for name, features in libraries(metadata)
+              if not wanted or name in wanted}
+    if not chosen:
+        sys.exit("there is no such library")
+    for name, api in described(chosen).items():
         for fault in faults(name, api, {} if planted else versions):
             count += 1
             print(fault)
-    if not names:
-        sys.exit("there is no such library")
-    print(f"{len(names)} libraries, {count} types of crates before 1.0")
+    print(f"{len(chosen)} libraries, {count} types of crates before 1.0")
     return int((count == 0) if planted else (count > 0))
 
 
