@@ -15,7 +15,8 @@
 //!   slept for more than 150 us: the next budget is half as long
 //!   more threads run than there are CPUs, and events
 //!   take longer to come than a thread to wake up: no budget for 2 ms (to 128 ms)
-//!   a yield or a poll that takes long: no budget for 10 ms (to 640 ms)
+//!   a yield or a poll that takes long, as another thread
+//!   has the CPU meanwhile: no budget for 10 ms (to 640 ms)
 //! ```
 //!
 //! The CPUs count as contended only after several counts of running threads in a row
@@ -24,13 +25,17 @@
 //! gains nothing, and threads are not counted. To measure the pace of events, the loop polls for
 //! [`TRIAL`] without a count at first and after each time without a budget.
 
+mod backoff;
 mod crowd;
+mod gap;
 mod pace;
 
 pub(crate) use crowd::is_crowded;
 
 use std::time::{Duration, Instant};
 
+use self::backoff::Backoff;
+use self::gap::Gaps;
 use self::pace::Pace;
 use crate::shard::Turn;
 
@@ -47,11 +52,6 @@ const PAUSE_AFTER: Duration = Duration::from_micros(3);
 /// Time without an event after which the loop also yields the CPU between polls, since the peer
 /// may wait for it.
 const YIELD_AFTER: Duration = Duration::from_micros(10);
-/// Longest time that a yield or a poll takes on a free CPU. A longer one means that another thread
-/// computed meanwhile.
-pub(crate) const GAP: Duration = Duration::from_micros(300);
-/// First and longest time without polling after a [`GAP`].
-const BACKOFF: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(640));
 /// First and longest time without polling after more threads ran than there are CPUs.
 const CROWDED: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(128));
 /// Pause between two counts of the running threads.
@@ -81,8 +81,8 @@ pub(crate) struct HotPhase {
     parked: Option<Instant>,
     /// Events since the last wake-up.
     events: u32,
-    /// Times without polling after a [`GAP`].
-    gaps: Backoff,
+    /// Times in which another thread had the CPU.
+    gaps: Gaps,
     /// Times without polling after more threads ran than there are CPUs.
     crowds: Backoff,
     /// Pause before a count is repeated, and counts in a row: [`CONFIRM`] or [`WORKERS_CONFIRM`].
@@ -95,44 +95,6 @@ pub(crate) struct HotPhase {
     /// Whether the CPUs were contended at the last call of [`Self::next`]; `true` before the first
     /// call.
     was_contended: bool,
-}
-
-/// A time without polling. Each one is twice as long as the one before if that ended less than
-/// twice its length ago, and else starts again at `first`.
-#[derive(Debug)]
-struct Backoff {
-    until: Option<Instant>,
-    time: Duration,
-    first: Duration,
-    most: Duration,
-}
-
-impl Backoff {
-    fn new((first, most): (Duration, Duration)) -> Self {
-        let (until, time) = (None, first);
-        Self {
-            until,
-            time,
-            first,
-            most,
-        }
-    }
-
-    fn begin(&mut self, now: Instant) {
-        self.time = match self.is_recent(now) {
-            true => (2 * self.time).min(self.most),
-            false => self.first,
-        };
-        self.until = Some(now + self.time);
-    }
-
-    fn is_recent(&self, now: Instant) -> bool {
-        self.until.is_some_and(|until| now < until + 2 * self.time)
-    }
-
-    fn lasts(&self, now: Instant) -> bool {
-        self.until.is_some_and(|until| now < until)
-    }
 }
 
 impl HotPhase {
@@ -157,7 +119,7 @@ impl HotPhase {
             active: None,
             parked: None,
             events: 0,
-            gaps: Backoff::new(BACKOFF),
+            gaps: Gaps::new(),
             crowds: Backoff::new(CROWDED),
             count_at: None,
             row: 0,
@@ -194,14 +156,15 @@ impl HotPhase {
     }
 
     /// Decides what the loop does after a poll that found this number of events. `crowded` counts
-    /// the running threads and returns whether they are more than the CPUs; it is called once in a
-    /// while, as it makes system calls.
+    /// the running threads and returns whether they are more than the CPUs, or `None` if it does
+    /// not know; it is called once in a while, as it makes system calls.
     pub(crate) fn next(
         &mut self,
         now: Instant,
         found: u32,
-        crowded: impl FnOnce() -> bool,
+        crowded: impl Fn() -> Option<bool>,
     ) -> Turn {
+        self.gaps.judge(now, &crowded);
         if found > 0 {
             self.pace.found(now);
             // The first event after a wake-up is the one that woke the loop.
@@ -244,11 +207,11 @@ impl HotPhase {
     }
 
     /// Counts the running threads if a count is due. Returns whether the CPUs are contended.
-    fn counts(&mut self, now: Instant, crowded: impl FnOnce() -> bool) -> bool {
+    fn counts(&mut self, now: Instant, crowded: impl Fn() -> Option<bool>) -> bool {
         if self.count_at.is_some_and(|at| now < at) {
             return false;
         }
-        let is_crowded = !self.pace.is_quick(now) && crowded();
+        let is_crowded = !self.pace.is_quick(now) && crowded() == Some(true);
         self.row = if is_crowded { self.row + 1 } else { 0 };
         let (confirm, row) = self.confirm;
         let pause = if is_crowded { confirm } else { COUNT_EVERY };
@@ -262,10 +225,8 @@ impl HotPhase {
     }
 
     /// Notes that a yield or a poll took this time until the loop had the CPU again.
-    pub(crate) fn took(&mut self, now: Instant, time: Duration) {
-        if time > GAP {
-            self.gaps.begin(now);
-        }
+    pub(crate) fn took(&mut self, time: Duration) {
+        self.gaps.note(time);
     }
 
     /// Whether the loop may poll without an event.
@@ -276,19 +237,23 @@ impl HotPhase {
 
     /// Whether other threads need the CPU on which the loop would poll.
     pub(crate) fn is_contended(&self, now: Instant) -> bool {
-        self.gaps.lasts(now) || self.crowds.lasts(now)
+        self.gaps.are_recent(now) || self.crowds.lasts(now)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::time::{Duration, Instant};
 
-    use super::{BACKOFF, COUNT_EVERY, CROWDED, HotPhase, MAX_BUDGET, MAX_WORKERS_BUDGET, TRIAL};
+    use super::gap::BACKOFF;
+    use super::{COUNT_EVERY, CROWDED, HotPhase, MAX_BUDGET, MAX_WORKERS_BUDGET, TRIAL};
     use crate::shard::Turn;
 
     const CONFIRM: Duration = super::CONFIRM.0;
     const ROW: u32 = super::CONFIRM.1;
+    const FREE: fn() -> Option<bool> = || Some(false);
+    const CROWDED_CPUS: fn() -> Option<bool> = || Some(true);
     const US: Duration = Duration::from_micros(1);
 
     /// A loop that slept for so long, was woken by an event and polls: for how long.
@@ -297,10 +262,10 @@ mod tests {
         *now += slept;
         hot.wakes(*now);
         let woken = *now;
-        let mut turn = hot.next(*now, 1, || false);
+        let mut turn = hot.next(*now, 1, FREE);
         while turn != Turn::Parked {
             *now += US;
-            turn = hot.next(*now, 0, || false);
+            turn = hot.next(*now, 0, FREE);
         }
         *now - woken
     }
@@ -309,12 +274,12 @@ mod tests {
     fn a_loop_whose_peer_answers_soon_polls_and_yields_the_cpu_before_it_sleeps() {
         let (mut hot, start) = (HotPhase::new(MAX_BUDGET, false), Instant::now());
         hot.wakes(start);
-        assert_eq!(hot.next(start, 1, || false), Turn::Hot);
-        assert_eq!(hot.next(start + 2 * US, 0, || false), Turn::Hot);
-        assert_eq!(hot.next(start + 9 * US, 0, || false), Turn::Pause);
-        assert_eq!(hot.next(start + 11 * US, 0, || false), Turn::Yield);
-        assert_eq!(hot.next(start + 49 * US, 0, || false), Turn::Yield);
-        assert_eq!(hot.next(start + 50 * US, 0, || false), Turn::Parked);
+        assert_eq!(hot.next(start, 1, FREE), Turn::Hot);
+        assert_eq!(hot.next(start + 2 * US, 0, FREE), Turn::Hot);
+        assert_eq!(hot.next(start + 9 * US, 0, FREE), Turn::Pause);
+        assert_eq!(hot.next(start + 11 * US, 0, FREE), Turn::Yield);
+        assert_eq!(hot.next(start + 49 * US, 0, FREE), Turn::Yield);
+        assert_eq!(hot.next(start + 50 * US, 0, FREE), Turn::Parked);
     }
 
     #[test]
@@ -350,14 +315,14 @@ mod tests {
         let mut backoff = BACKOFF.0;
         for _ in 0..8 {
             hot.wakes(now);
-            hot.next(now, 1, || false);
+            hot.next(now, 1, FREE);
             now += 20 * US;
-            assert_eq!(hot.next(now, 0, || false), Turn::Yield);
+            assert_eq!(hot.next(now, 0, FREE), Turn::Yield);
             // The other had the CPU for a slice.
             let slice = Duration::from_millis(3);
             now += slice;
-            hot.took(now, slice);
-            assert_eq!(hot.next(now, 0, || false), Turn::Parked);
+            hot.took(slice);
+            assert_eq!(hot.next(now, 0, CROWDED_CPUS), Turn::Parked);
             for _ in 0..2 {
                 assert!(polls(&mut hot, &mut now, US) <= US, "{backoff:?}");
             }
@@ -368,12 +333,22 @@ mod tests {
         now += 10 * BACKOFF.1;
         hot.wakes(now);
         now += 20 * US;
-        assert_eq!(hot.next(now, 0, || false), Turn::Yield);
+        assert_eq!(hot.next(now, 0, FREE), Turn::Yield);
         now += Duration::from_millis(3);
-        hot.took(now, Duration::from_millis(3));
-        hot.next(now, 0, || false);
+        hot.took(Duration::from_millis(3));
+        hot.next(now, 0, CROWDED_CPUS);
         now += BACKOFF.0;
         assert_eq!(polls(&mut hot, &mut now, US), MAX_BUDGET, "it begins anew");
+    }
+
+    #[test]
+    fn after_a_gap_in_which_no_other_thread_had_the_cpu_a_loop_polls_on() {
+        let (mut hot, mut now) = (HotPhase::new(MAX_BUDGET, false), Instant::now());
+        hot.wakes(now);
+        now += Duration::from_millis(1);
+        hot.took(Duration::from_millis(1));
+        assert_eq!(hot.next(now, 1, FREE), Turn::Hot);
+        assert_eq!(polls(&mut hot, &mut now, US), MAX_BUDGET);
     }
 
     #[test]
@@ -381,25 +356,25 @@ mod tests {
         let (mut hot, mut now) = (HotPhase::new(MAX_BUDGET, false), Instant::now());
         hot.wakes(now);
         now += 20 * US;
-        assert_eq!(hot.next(now, 0, || false), Turn::Yield);
-        hot.took(now, US);
+        assert_eq!(hot.next(now, 0, FREE), Turn::Yield);
+        hot.took(US);
         now += Duration::from_millis(5);
-        assert_eq!(hot.next(now, 1, || false), Turn::Hot);
+        assert_eq!(hot.next(now, 1, FREE), Turn::Hot);
         assert_eq!(polls(&mut hot, &mut now, US), MAX_BUDGET);
     }
 
     /// A loop that waits for an event, which takes so long to come: how often it counts.
     fn waits(hot: &mut HotPhase, now: &mut Instant, wait: Duration, crowded: bool) -> u32 {
-        let mut counts = 0;
+        let counts = Cell::new(0);
         hot.next(*now, 1, || unreachable!("there was an event"));
         for _ in 0..wait.as_micros() {
             *now += US;
             hot.next(*now, 0, || {
-                counts += 1;
-                crowded
+                counts.update(|counts| counts + 1);
+                Some(crowded)
             });
         }
-        counts
+        counts.get()
     }
 
     /// One that has polled for as long as nothing is counted.
@@ -422,13 +397,13 @@ mod tests {
             tried(&mut hot, &mut now);
             for _ in 1..ROW {
                 hot.wakes(now);
-                assert_eq!(hot.next(now, 0, || true), Turn::Hot, "for a moment");
+                assert_eq!(hot.next(now, 0, CROWDED_CPUS), Turn::Hot, "for a moment");
                 now += 5 * US;
                 assert_eq!(hot.next(now, 0, || unreachable!("soon")), Turn::Pause);
                 now += CONFIRM;
             }
             hot.wakes(now);
-            assert_eq!(hot.next(now, 0, || true), Turn::Parked);
+            assert_eq!(hot.next(now, 0, CROWDED_CPUS), Turn::Parked);
             now += backoff - US;
             hot.wakes(now);
             let uncounted = || unreachable!("it is known");
@@ -437,7 +412,7 @@ mod tests {
             backoff = (2 * backoff).min(CROWDED.1);
         }
         tried(&mut hot, &mut now);
-        assert_eq!(hot.next(now, 0, || false), Turn::Hot);
+        assert_eq!(hot.next(now, 0, FREE), Turn::Hot);
         assert_eq!(polls(&mut hot, &mut now, US), MAX_BUDGET);
     }
 
@@ -449,7 +424,7 @@ mod tests {
             for count in 0..ROW {
                 hot.wakes(now);
                 let crowded = count + 1 < ROW;
-                assert_eq!(hot.next(now, 0, || crowded), Turn::Hot);
+                assert_eq!(hot.next(now, 0, || Some(crowded)), Turn::Hot);
                 now += if crowded { CONFIRM } else { COUNT_EVERY };
             }
         }
@@ -479,10 +454,10 @@ mod tests {
     #[test]
     fn a_loop_without_a_budget_sleeps_while_the_task_of_its_only_event_runs() {
         let (mut hot, now) = (HotPhase::new(MAX_BUDGET, false), Instant::now());
-        assert_eq!(hot.next(now, 1, || false), Turn::Hot);
-        hot.took(now, 2 * super::GAP);
-        assert_eq!(hot.next(now, 1, || false), Turn::Parked);
-        assert_eq!(hot.next(now, 2, || false), Turn::Hot);
+        assert_eq!(hot.next(now, 1, FREE), Turn::Hot);
+        hot.took(Duration::from_millis(1));
+        assert_eq!(hot.next(now, 1, CROWDED_CPUS), Turn::Parked);
+        assert_eq!(hot.next(now, 2, FREE), Turn::Hot);
     }
 
     #[test]

@@ -188,7 +188,7 @@ impl Attachment {
 
     /// Decides how the loop goes on after [`Self::poll`]. `siblings` counts the threads of the
     /// loop's runtime that run besides this one.
-    pub(crate) fn next(&mut self, siblings: impl FnOnce() -> u32) -> Turn {
+    pub(crate) fn next(&mut self, siblings: impl Fn() -> u32) -> Turn {
         let Some(shard) = self.shard.upgrade() else {
             return Turn::Over;
         };
@@ -230,7 +230,7 @@ impl Attachment {
     fn without_cpu(&mut self, begin: Instant, end: Instant, attempts: u32) {
         let own = MAX_SPIN.saturating_mul(attempts);
         let time = end.saturating_duration_since(begin);
-        self.hot.took(end, time.saturating_sub(own));
+        self.hot.took(time.saturating_sub(own));
     }
 
     /// Whether the loop may poll although it found no event.

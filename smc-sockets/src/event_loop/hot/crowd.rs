@@ -11,8 +11,8 @@ use std::io::{self, Read};
 use crate::process::PerProcess;
 
 /// Whether more threads run than there are CPUs and `siblings`, a number of further threads of the
-/// caller; false if the kernel does not report that, or the process has no descriptor to spare.
-pub(crate) fn is_crowded(siblings: u32) -> bool {
+/// caller; `None` if the kernel does not report that, or the process has no descriptor to spare.
+pub(crate) fn is_crowded(siblings: u32) -> Option<bool> {
     static CPUS: Once = Once::new();
     count(&CPUS, siblings, online)
 }
@@ -22,11 +22,9 @@ pub(crate) fn is_crowded(siblings: u32) -> bool {
 type Once = PerProcess<u32>;
 
 /// Keeps no descriptor: a program may need all that its process may have.
-fn count(once: &Once, siblings: u32, online: impl FnOnce() -> io::Result<u32>) -> bool {
-    let Ok(cpus) = once.get_or_make(online) else {
-        return false;
-    };
-    running().is_some_and(|running| running.saturating_sub(siblings) > *cpus)
+fn count(once: &Once, siblings: u32, online: impl FnOnce() -> io::Result<u32>) -> Option<bool> {
+    let cpus = once.get_or_make(online).ok()?;
+    Some(running()?.saturating_sub(siblings) > *cpus)
 }
 
 /// The threads that run or wait for a CPU now.
@@ -98,11 +96,19 @@ mod tests {
     fn the_number_of_cpus_is_asked_for_again_if_it_was_not_to_be_had() {
         let once = Once::new();
         let without_descriptor = || Err(std::io::ErrorKind::QuotaExceeded.into());
-        assert!(!count(&once, 0, without_descriptor));
-        assert!(count(&once, 0, || Ok(0)), "more threads run than no CPUs");
+        assert_eq!(count(&once, 0, without_descriptor), None);
+        assert_eq!(
+            count(&once, 0, || Ok(0)),
+            Some(true),
+            "more threads than no CPUs"
+        );
         let known = || panic!("it is known");
-        assert!(count(&once, 0, known));
-        assert!(!count(&once, u32::MAX, known), "siblings do not count");
+        assert_eq!(count(&once, 0, known), Some(true));
+        assert_eq!(
+            count(&once, u32::MAX, known),
+            Some(false),
+            "siblings do not count"
+        );
     }
 
     /// In a child, a thread that had begun the first count at the fork never ends it.
@@ -124,8 +130,12 @@ mod tests {
         let (counted, outcome) = mpsc::channel();
         std::thread::spawn(move || counted.send(count(&once, 0, || Ok(0))));
         let is_crowded = outcome.recv_timeout(Duration::from_secs(10));
-        assert_eq!(is_crowded, Ok(true), "more threads run than no CPUs");
+        assert_eq!(is_crowded, Ok(Some(true)), "more threads run than no CPUs");
         drop(end);
-        assert!(other.join().unwrap(), "the value that was there first");
+        assert_eq!(
+            other.join().unwrap(),
+            Some(true),
+            "the value that was there first"
+        );
     }
 }
