@@ -67,7 +67,8 @@ by_debian() {
 }
 
 build_std=()
-target_flag=(--target-dir "$target_dir")
+# Other builds may run meanwhile, and would wait for each other in one folder.
+target_flag=(--target-dir "$target_dir/s390x")
 if [ "$route" != debian ] && by_rustup; then
   echo "standard library: the installed toolchain's"
 else

@@ -28,8 +28,11 @@ use_toolchain() {
   }
   export RUSTUP_HOME=$target_dir/rustup
   unset RUSTUP_TOOLCHAIN
-  [ -x "$RUSTUP_HOME/toolchains/$version-$(host)/bin/rustc" ] ||
+  # The mark is made after an installation that has ended.
+  [ -e "$RUSTUP_HOME/$version.complete" ] || {
     rustup --quiet toolchain install "$version" --profile minimal --no-self-update
+    touch "$RUSTUP_HOME/$version.complete"
+  }
   for at in "$@"; do
     [ -d "$(rustc "+$version" --print target-libdir --target "$at")" ] ||
       rustup --quiet target add --toolchain "$version" "$at"

@@ -15,8 +15,7 @@
 //!   slept for more than 150 us: the next budget is half as long
 //!   more threads run than there are CPUs, and events
 //!   take longer to come than a thread to wake up: no budget for 2 ms (to 128 ms)
-//!   a yield or a poll that takes long, as another thread
-//!   has the CPU meanwhile: no budget for 10 ms (to 640 ms)
+//!   another thread has the CPU during a yield or a poll: no budget for 10 ms (to 640 ms)
 //! ```
 //!
 //! The CPUs count as contended only after several counts of running threads in a row
@@ -81,7 +80,7 @@ pub(crate) struct HotPhase {
     parked: Option<Instant>,
     /// Events since the last wake-up.
     events: u32,
-    /// Times in which another thread had the CPU.
+    /// Times without the CPU while the loop polled, and times without polling after them.
     gaps: Gaps,
     /// Times without polling after more threads ran than there are CPUs.
     crowds: Backoff,
@@ -225,8 +224,8 @@ impl HotPhase {
     }
 
     /// Notes that a yield or a poll took this time until the loop had the CPU again.
-    pub(crate) fn took(&mut self, time: Duration) {
-        self.gaps.note(time);
+    pub(crate) fn took(&mut self, now: Instant, time: Duration) {
+        self.gaps.note(now, time);
     }
 
     /// Whether the loop may poll without an event.
@@ -237,7 +236,7 @@ impl HotPhase {
 
     /// Whether other threads need the CPU on which the loop would poll.
     pub(crate) fn is_contended(&self, now: Instant) -> bool {
-        self.gaps.are_recent(now) || self.crowds.lasts(now)
+        self.gaps.lasts(now) || self.crowds.lasts(now)
     }
 }
 
@@ -321,8 +320,8 @@ mod tests {
             // The other had the CPU for a slice.
             let slice = Duration::from_millis(3);
             now += slice;
-            hot.took(slice);
-            assert_eq!(hot.next(now, 0, CROWDED_CPUS), Turn::Parked);
+            hot.took(now, slice);
+            assert_eq!(hot.next(now, 1, CROWDED_CPUS), Turn::Parked);
             for _ in 0..2 {
                 assert!(polls(&mut hot, &mut now, US) <= US, "{backoff:?}");
             }
@@ -335,7 +334,7 @@ mod tests {
         now += 20 * US;
         assert_eq!(hot.next(now, 0, FREE), Turn::Yield);
         now += Duration::from_millis(3);
-        hot.took(Duration::from_millis(3));
+        hot.took(now, Duration::from_millis(3));
         hot.next(now, 0, CROWDED_CPUS);
         now += BACKOFF.0;
         assert_eq!(polls(&mut hot, &mut now, US), MAX_BUDGET, "it begins anew");
@@ -346,7 +345,7 @@ mod tests {
         let (mut hot, mut now) = (HotPhase::new(MAX_BUDGET, false), Instant::now());
         hot.wakes(now);
         now += Duration::from_millis(1);
-        hot.took(Duration::from_millis(1));
+        hot.took(now, Duration::from_millis(1));
         assert_eq!(hot.next(now, 1, FREE), Turn::Hot);
         assert_eq!(polls(&mut hot, &mut now, US), MAX_BUDGET);
     }
@@ -357,7 +356,7 @@ mod tests {
         hot.wakes(now);
         now += 20 * US;
         assert_eq!(hot.next(now, 0, FREE), Turn::Yield);
-        hot.took(US);
+        hot.took(now, US);
         now += Duration::from_millis(5);
         assert_eq!(hot.next(now, 1, FREE), Turn::Hot);
         assert_eq!(polls(&mut hot, &mut now, US), MAX_BUDGET);
@@ -417,6 +416,17 @@ mod tests {
     }
 
     #[test]
+    fn a_loop_polls_on_while_the_number_of_threads_is_unknown() {
+        let (mut hot, mut now) = (HotPhase::new(MAX_BUDGET, false), Instant::now());
+        tried(&mut hot, &mut now);
+        for _ in 0..2 * ROW {
+            hot.wakes(now);
+            assert_eq!(hot.next(now, 0, || None), Turn::Hot);
+            now += COUNT_EVERY;
+        }
+    }
+
+    #[test]
     fn threads_that_run_for_a_moment_are_no_crowd() {
         let (mut hot, mut now) = (HotPhase::new(MAX_BUDGET, false), Instant::now());
         tried(&mut hot, &mut now);
@@ -455,7 +465,7 @@ mod tests {
     fn a_loop_without_a_budget_sleeps_while_the_task_of_its_only_event_runs() {
         let (mut hot, now) = (HotPhase::new(MAX_BUDGET, false), Instant::now());
         assert_eq!(hot.next(now, 1, FREE), Turn::Hot);
-        hot.took(Duration::from_millis(1));
+        hot.took(now, Duration::from_millis(1));
         assert_eq!(hot.next(now, 1, CROWDED_CPUS), Turn::Parked);
         assert_eq!(hot.next(now, 2, FREE), Turn::Hot);
     }

@@ -230,7 +230,7 @@ impl Attachment {
     fn without_cpu(&mut self, begin: Instant, end: Instant, attempts: u32) {
         let own = MAX_SPIN.saturating_mul(attempts);
         let time = end.saturating_duration_since(begin);
-        self.hot.took(time.saturating_sub(own));
+        self.hot.took(end, time.saturating_sub(own));
     }
 
     /// Whether the loop may poll although it found no event.

@@ -40,11 +40,12 @@ fn online() -> io::Result<u32> {
     cpus(&list).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// The threads that run, by the line of `/proc/loadavg`.
+/// The threads that run, by the line of `/proc/loadavg`. The caller is one of them: systems that
+/// report none do not count.
 fn threads(line: &[u8]) -> Option<u32> {
     let line = str::from_utf8(line).ok()?;
     let (running, _) = line.split(' ').nth(3)?.split_once('/')?;
-    running.parse().ok()
+    running.parse().ok().filter(|running| *running > 0)
 }
 
 /// How many CPUs a list such as `0-3,8` has.
@@ -70,6 +71,7 @@ mod tests {
         assert_eq!(threads(b"0.20 0.18 0.12 3/80 11206\n"), Some(3));
         assert_eq!(threads(b"0.20 0.18 0.12 x/80 11206\n"), None);
         assert_eq!(threads(b"0.20"), None);
+        assert_eq!(threads(b"0.00 0.00 0.00 0/0 0\n"), None);
         assert_eq!(cpus("0\n"), Some(1));
         assert_eq!(cpus("0-3,8,10-11\n"), Some(7));
         assert_eq!(cpus("3-1\n"), None);

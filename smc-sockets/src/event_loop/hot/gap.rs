@@ -1,8 +1,9 @@
-//! Gaps: times in which a loop that polled did not have the CPU.
+//! Times in which a loop that polled did not have the CPU.
 //!
-//! Another thread had it, or the loop runs in a virtual machine whose host did not run it. In the
-//! second case polling takes the CPU from no one. A virtual machine does not learn which of the two
-//! it was; but a thread that needs the CPU still needs it after the gap, and the kernel counts it.
+//! Another thread had it, or the loop runs in a virtual machine whose host took it (steal time, which
+//! many hosts do not report). In the second case polling takes the CPU from no other thread. A thread
+//! that needs the CPU still does so after the gap, and the kernel counts it. That count is of the
+//! whole machine: it does not show a thread that may run on this CPU only.
 
 use std::time::{Duration, Instant};
 
@@ -10,59 +11,65 @@ use super::backoff::Backoff;
 
 /// Longest time that a yield or a poll takes on a free CPU.
 const GAP: Duration = Duration::from_micros(300);
-/// Longest gap that may be one of the host. Kernels suspend processes that exceed a quota of CPU
-/// time for longer.
-const MAX_HOST_GAP: Duration = Duration::from_millis(5);
-/// First and longest time without polling after a [`GAP`].
+/// Longest gap that counts as steal time. Kernels usually suspend programs for longer that exceed
+/// their quota of CPU time.
+const MAX_STEAL: Duration = Duration::from_millis(5);
+/// A gap that follows another one sooner counts as another thread's, whatever the count shows.
+const APART: Duration = Duration::from_millis(10);
+/// First and longest time without polling after a gap in which another thread had the CPU.
 pub(super) const BACKOFF: (Duration, Duration) =
     (Duration::from_millis(10), Duration::from_millis(640));
-/// Time after a gap of the host in which another gap is one of another thread.
-const APART: Duration = Duration::from_millis(10);
 
-/// The gaps of one event loop.
+/// The gaps of one event loop, and the times without polling after them.
 #[derive(Debug)]
 pub(super) struct Gaps {
-    /// Length of a gap that [`Self::judge`] has not judged yet.
-    found: Option<Duration>,
-    /// Time of the last gap of the host.
-    of_host: Option<Instant>,
+    /// End of the last gap.
+    last: Option<Instant>,
+    /// End of a gap that is steal time unless [`Self::judge`] finds a thread that needs the CPU.
+    undecided: Option<Instant>,
     backoff: Backoff,
 }
 
 impl Gaps {
     pub(super) fn new() -> Self {
         Self {
-            found: None,
-            of_host: None,
+            last: None,
+            undecided: None,
             backoff: Backoff::new(BACKOFF),
         }
     }
 
-    /// Notes that a yield or a poll took this time until the loop had the CPU again.
-    pub(super) fn note(&mut self, time: Duration) {
-        if time > GAP {
-            self.found = self.found.max(Some(time));
+    /// Notes that a yield or a poll took this time until the loop had the CPU again, at `end`. Begins
+    /// a time without polling after a gap of more than [`MAX_STEAL`], or less than [`APART`] after
+    /// the one before.
+    pub(super) fn note(&mut self, end: Instant, time: Duration) {
+        if time <= GAP {
+            return;
+        }
+        let last = self.last.replace(end);
+        let is_apart = last.is_none_or(|last| end >= last + time + APART);
+        if is_apart && time <= MAX_STEAL {
+            self.undecided = Some(end);
+        } else {
+            self.undecided = None;
+            self.backoff.begin(end);
         }
     }
 
-    /// Begins a time without polling if another thread had the CPU in a gap since the last call:
-    /// if `crowded` returns that more threads run than there are CPUs, or that it does not know, if
-    /// the gap was longer than [`MAX_HOST_GAP`], or less than [`APART`] after the last one.
-    /// `crowded` is called after a gap only.
+    /// Begins a time without polling after a gap that [`Self::note`] did not decide if `crowded`
+    /// returns that more threads run than there are CPUs, or that their number is unknown. Too late
+    /// after the gap, nothing is counted.
     pub(super) fn judge(&mut self, now: Instant, crowded: impl FnOnce() -> Option<bool>) {
-        let Some(time) = self.found.take() else {
-            return;
-        };
-        let is_apart = self.of_host.is_none_or(|at| now >= at + APART);
-        if time <= MAX_HOST_GAP && is_apart && crowded() == Some(false) {
-            self.of_host = Some(now);
-        } else {
-            self.backoff.begin(now);
+        if let Some(end) = self.undecided.take()
+            && now < end + BACKOFF.0
+            && crowded() != Some(false)
+        {
+            self.backoff.begin(end);
         }
     }
 
     /// Whether a time without polling lasts.
-    pub(super) fn are_recent(&self, now: Instant) -> bool {
+    pub(super) fn lasts(&self, now: Instant) -> bool {
         self.backoff.lasts(now)
     }
 }
@@ -71,60 +78,72 @@ impl Gaps {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use super::{APART, BACKOFF, GAP, Gaps, MAX_HOST_GAP};
+    use super::{APART, BACKOFF, GAP, Gaps, MAX_STEAL};
 
-    /// Whether a loop polls after a gap of this length.
-    fn polls_after(
-        gaps: &mut Gaps,
-        now: Instant,
-        gap: Duration,
-        crowded: impl FnOnce() -> Option<bool>,
-    ) -> bool {
-        gaps.note(gap);
-        gaps.judge(now, crowded);
-        !gaps.are_recent(now)
+    /// Whether a loop polls after a gap that ends now.
+    fn polls_after(gaps: &mut Gaps, now: Instant, gap: Duration, crowded: Option<bool>) -> bool {
+        gaps.note(now, gap);
+        gaps.judge(now, || crowded);
+        !gaps.lasts(now)
     }
 
     #[test]
-    fn only_a_gap_while_no_other_thread_needs_the_cpu_is_one_of_the_host() {
-        let (now, long) = (Instant::now(), GAP * 2);
-        let polls = |gap, crowded| polls_after(&mut Gaps::new(), now, gap, || crowded);
-        assert!(polls_after(&mut Gaps::new(), now, GAP, || unreachable!(
-            "no gap"
-        )));
-        assert!(polls(long, Some(false)));
-        assert!(!polls(long, Some(true)));
-        assert!(!polls(long, None), "threads cannot be counted");
-        assert!(polls(MAX_HOST_GAP, Some(false)));
-        assert!(!polls(2 * MAX_HOST_GAP, Some(false)), "a quota of CPU time");
+    fn only_a_short_gap_while_no_other_thread_needs_the_cpu_is_steal_time() {
+        let now = Instant::now();
+        let polls = |gap, crowded| polls_after(&mut Gaps::new(), now, gap, crowded);
+        assert!(polls(GAP, Some(true)), "no gap");
+        assert!(polls(2 * GAP, Some(false)));
+        assert!(!polls(2 * GAP, Some(true)));
+        assert!(!polls(2 * GAP, None), "the number of threads is unknown");
+        assert!(polls(MAX_STEAL, Some(false)));
+        assert!(!polls(2 * MAX_STEAL, Some(false)), "a quota of CPU time");
     }
 
     #[test]
-    fn a_gap_soon_after_another_is_one_of_a_thread() {
+    fn a_gap_soon_after_another_is_a_threads() {
         let (mut gaps, mut now) = (Gaps::new(), Instant::now());
         for _ in 0..3 {
-            assert!(polls_after(&mut gaps, now, 2 * GAP, || Some(false)));
-            now += APART;
+            assert!(polls_after(&mut gaps, now, 2 * GAP, Some(false)));
+            now += APART + 2 * GAP;
         }
-        assert!(polls_after(&mut gaps, now, 2 * GAP, || Some(false)));
-        now += APART / 2;
-        assert!(!polls_after(&mut gaps, now, 2 * GAP, || unreachable!(
-            "known"
-        )));
+        assert!(polls_after(&mut gaps, now, 2 * GAP, Some(false)));
+        now += APART;
+        assert!(!polls_after(&mut gaps, now, 2 * GAP, Some(false)));
         now += BACKOFF.0;
-        assert!(!gaps.are_recent(now));
-        assert!(polls_after(&mut gaps, now, 2 * GAP, || Some(false)));
+        assert!(!gaps.lasts(now));
+        now += APART;
+        assert!(polls_after(&mut gaps, now, 2 * GAP, Some(false)));
     }
 
     #[test]
-    fn a_gap_is_judged_once_and_by_its_length() {
+    fn two_gaps_before_the_next_decision_are_a_threads() {
         let (mut gaps, now) = (Gaps::new(), Instant::now());
-        gaps.note(2 * MAX_HOST_GAP);
-        gaps.note(2 * GAP);
-        gaps.judge(now, || Some(false));
-        assert!(gaps.are_recent(now), "the longer one");
-        let later = now + 2 * BACKOFF.0;
-        gaps.judge(later, || unreachable!("there was no other gap"));
-        assert!(!gaps.are_recent(later));
+        gaps.note(now, 2 * GAP);
+        gaps.note(now + 2 * GAP, 2 * GAP);
+        assert!(gaps.lasts(now + 2 * GAP));
+        gaps.judge(now + 2 * GAP, || unreachable!("decided"));
+    }
+
+    #[test]
+    fn a_gap_in_a_time_without_polling_prolongs_it() {
+        let (mut gaps, now) = (Gaps::new(), Instant::now());
+        assert!(!polls_after(&mut gaps, now, 2 * GAP, Some(true)));
+        let within = now + APART / 2;
+        assert!(!polls_after(&mut gaps, within, 2 * GAP, Some(false)));
+        assert!(gaps.lasts(within + 2 * BACKOFF.0 - GAP));
+        assert!(!gaps.lasts(within + 2 * BACKOFF.0));
+    }
+
+    #[test]
+    fn what_runs_long_after_a_gap_does_not_matter() {
+        let (mut gaps, now) = (Gaps::new(), Instant::now());
+        gaps.note(now, 2 * GAP);
+        let later = now + BACKOFF.0;
+        gaps.judge(later, || unreachable!("the loop did something else"));
+        assert!(!gaps.lasts(later));
+        gaps.note(later + APART, 2 * MAX_STEAL);
+        gaps.judge(later + APART, || unreachable!("decided"));
+        let end = later + APART + BACKOFF.0;
+        assert!(!gaps.lasts(end), "it begins with the gap");
     }
 }
