@@ -30,8 +30,8 @@ pub struct Host {
     pub endpoint: Endpoint<Owned>,
     /// The port it uses.
     pub path: LocalPath,
-    /// Its RNIC, and the memory of its buffers. If those have none, bytes are counted, and
-    /// nothing is copied.
+    /// The RNIC of the host, and the memory of the host's buffers. If the buffers have none, bytes
+    /// are counted, and nothing is copied.
     nic: Nic<Vec<u8>>,
     /// The other end of each connection, by index.
     joined: Vec<ConnId>,

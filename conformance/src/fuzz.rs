@@ -38,7 +38,7 @@ pub use reader::Reader;
 /// A fuzz target.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// Its name, which is also that of its corpus.
+    /// Name of the target, which is also that of its corpus.
     pub name: &'static str,
     /// What its bytes are.
     pub bytes: Bytes,

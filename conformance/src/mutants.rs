@@ -67,9 +67,9 @@ pub type Position = (usize, usize);
 pub struct Change {
     /// From the root of the repository.
     pub file: String,
-    /// Its first character.
+    /// Position of the first character that changes.
     pub from: Position,
-    /// Behind its last character.
+    /// Position behind the last character that changes.
     pub to: Position,
     /// What is there instead.
     pub with: String,
@@ -85,7 +85,7 @@ pub struct Change {
 pub struct Test {
     /// The program it is in.
     pub program: Program,
-    /// Its function, or the name of the script.
+    /// Function of the test, or the name of the script.
     pub name: String,
 }
 

@@ -18,7 +18,7 @@ use super::frame::LinkType;
 /// One frame of a capture.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CapturedFrame {
-    /// Its number; the first frame of a file is 1.
+    /// Number of the frame; the first frame of a file is 1.
     pub number: u64,
     /// Nanoseconds since 1970-01-01 00:00 UTC, or since the start of a
     /// simulation's clock.

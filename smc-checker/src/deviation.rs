@@ -13,7 +13,7 @@ pub enum Whose {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Deviation {
-    /// Its name, unique.
+    /// Name of the deviation, unique.
     pub name: &'static str,
     /// The systems that do it.
     pub whose: Whose,

@@ -52,7 +52,7 @@ impl Chapter {
         Self::Failover,
     ];
 
-    /// Its title.
+    /// Title of the chapter.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
@@ -76,9 +76,9 @@ impl Chapter {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Rule {
-    /// Its name, unique.
+    /// Name of the rule, unique.
     pub name: &'static str,
-    /// Its chapter.
+    /// Chapter of the rule.
     pub chapter: Chapter,
     /// The requirement: of RFC 7609, `docs/smc-v2.md` or `docs/smc-d.md`.
     pub id: &'static str,

@@ -27,7 +27,7 @@ pub struct Findings {
 /// A run in which something was wrong.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Failed {
-    /// Its seed.
+    /// Seed of the run.
     pub seed: u64,
     /// What was wrong.
     pub what: Vec<String>,

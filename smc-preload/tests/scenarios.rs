@@ -213,7 +213,7 @@ fn without_room_for_smc_a_client_is_declined() {
     }
 }
 
-/// It may come when nothing is there any more to drop it.
+/// The Proposal may come when nothing is there any more to drop it.
 #[test]
 fn without_room_for_smc_a_client_that_proposes_late_is_reset() {
     for scenario in ["few", "none-left"] {

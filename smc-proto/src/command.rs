@@ -155,7 +155,7 @@ pub enum RdmaCommand {
     Send {
         /// The link that carries it.
         link: LinkId,
-        /// Its number on that link.
+        /// Number of the SEND on the link.
         wr_id: WrId,
         /// The message.
         payload: [u8; 44],
@@ -167,7 +167,7 @@ pub enum RdmaCommand {
     SendLarge {
         /// The link that carries it.
         link: LinkId,
-        /// Its number on that link.
+        /// Number of the SEND on the link.
         wr_id: WrId,
         /// Bytes of the message, 45 to 8192.
         length: u32,
@@ -284,7 +284,7 @@ impl DataWrite {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub struct QpAddress {
-    /// Its number.
+    /// Number of the queue pair at the other end.
     pub qpn: Qpn,
     /// First packet sequence number it sends.
     pub psn: Psn,

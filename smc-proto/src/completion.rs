@@ -31,7 +31,7 @@ pub enum RdmaCompletion<'a> {
     QpCreated {
         /// The link.
         link: LinkId,
-        /// Its number.
+        /// Number of the queue pair.
         qpn: Qpn,
     },
     /// The queue pair is in state RTR.
@@ -99,7 +99,7 @@ pub enum RdmaCompletion<'a> {
     Received {
         /// The link.
         link: LinkId,
-        /// Its bytes.
+        /// Bytes of the SEND.
         payload: &'a [u8],
     },
     /// The control command of a link that was in flight failed.

@@ -20,7 +20,7 @@ pub enum Event {
     Established {
         /// The connection.
         conn: ConnId,
-        /// Its link group.
+        /// Link group of the connection.
         group: GroupId,
         /// Whether this connection created the group.
         first_contact: bool,

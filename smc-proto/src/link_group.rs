@@ -160,7 +160,7 @@ pub struct LinkGroup {
     /// What the peer said of its host; not known in version 1.
     pub(crate) host: PeerHost,
     pub(crate) state: GroupState,
-    /// Its links by position; RTokens are kept by position, too.
+    /// Links of the group by position; RTokens are kept by position, too.
     pub(crate) links: [LinkIdx; LINKS_PER_GROUP],
     /// The number the server gave last (LINK-027).
     pub(crate) last_number: LinkNumber,

@@ -85,7 +85,7 @@ pub enum Route {
 pub struct LocalPath {
     /// The RNIC.
     pub device: DeviceId,
-    /// Its port, from 1.
+    /// Port of the RNIC, from 1.
     pub port: u8,
     /// Index of `gid` in the port's GID table.
     pub gid_index: u16,
@@ -204,7 +204,7 @@ pub enum PathEvent {
     PortDown {
         /// The RNIC.
         device: DeviceId,
-        /// Its port.
+        /// Port of the RNIC.
         port: u8,
     },
     /// The port has carrier, again or for the first time: groups on its LAN may

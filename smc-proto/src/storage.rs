@@ -20,7 +20,7 @@ pub trait Storage {
     /// The tables, for the duration of one call.
     fn tables(&mut self) -> Tables<'_>;
 
-    /// The same tables, for a query.
+    /// The tables that [`tables`](Self::tables) returns, for a query.
     fn views(&self) -> Views<'_>;
 
     /// The tables, and the observer of what is done with them during the call.

@@ -109,7 +109,7 @@ pub struct PeerHost {
     pub eid: Eid,
     /// Name of the host.
     pub name: Hostname,
-    /// Its operating system.
+    /// Operating system of the host.
     pub os: PeerOs,
 }
 

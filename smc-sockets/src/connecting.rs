@@ -146,7 +146,7 @@ struct Attempt {
     discovery: Option<Discovery>,
     /// Whether it was announced to processes that share a listener: another one may accept.
     to_workers: bool,
-    /// Its number among the [`PendingChannels`], while it may receive one.
+    /// Number of the attempt among the [`PendingChannels`], while it may receive a channel.
     pending_channel: Option<u64>,
     /// Eventfd that is readable once SMC or TCP is chosen for a connection that was announced, if
     /// a program polls for that.

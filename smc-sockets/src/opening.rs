@@ -33,11 +33,11 @@ pub(crate) enum Opening {
 pub(crate) enum Step {
     /// Wait until there are so many.
     Wait(usize),
-    /// So many are a CLC message: drop them.
+    /// This many of the bytes are a CLC message: drop them.
     Drop(usize),
-    /// They are the application's, all of them.
+    /// The bytes are the application's, all of them.
     Over,
-    /// They are neither.
+    /// The bytes are neither a CLC message nor the application's.
     Malformed,
 }
 

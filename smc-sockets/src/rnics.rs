@@ -61,8 +61,8 @@ impl Rnics {
         Err(io::Error::new(io::ErrorKind::Unsupported, why))
     }
 
-    /// These RNICs, 15 at most, with their ports as they are now. `surroundings` are the networks and
-    /// the routes of the host.
+    /// The given RNICs, 15 at most, with their ports as they are now. `surroundings` are the
+    /// networks and the routes of the host.
     ///
     /// # Errors
     /// Errors of the operating system, and of an RNIC that does not report its ports.

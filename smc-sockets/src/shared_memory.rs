@@ -14,8 +14,8 @@ pub enum SharedMemory {
     Elsewhere,
     /// No process listens at the address.
     NoListener,
-    /// So many of the sockets that listen at the address are of programs that do not pair: every
-    /// connection to it is TCP.
+    /// Number of the sockets that listen at the address and are of programs that do not pair: every
+    /// connection to the address is TCP.
     Plain(usize),
     /// This process belongs to the user that stands for all users unknown to the kernel (65534,
     /// "nobody"), and pairs with no process.
@@ -23,9 +23,9 @@ pub enum SharedMemory {
     /// The name of a listening socket is held by a process of this user, which is not the user of the
     /// socket, or stands for users unknown here.
     ForeignUser(u32),
-    /// So many sockets listen at the address, more than a client calls.
+    /// Number of the sockets that listen at the address: more than a client calls.
     TooMany(usize),
-    /// So many sockets listen at the address, and the programs of all of them pair.
+    /// Number of the sockets that listen at the address: the programs of all of them pair.
     Ready(usize),
 }
 

@@ -49,7 +49,7 @@ pub(crate) struct Socket {
     low_water: AtomicUsize,
     /// Whether the peer has sent a CLC message.
     received_clc: AtomicBool,
-    /// Its handle at the endpoint, which may have forgotten it.
+    /// Handle of the connection at the endpoint, which may have forgotten it.
     conn: OnceLock<ConnId>,
     /// RNICs carry it.
     rdma: AtomicBool,
@@ -62,7 +62,7 @@ pub(crate) struct Socket {
     /// Wakes them.
     pub(crate) wake_handle: WakeHandle,
     pub(crate) spin: Mutex<SpinBudget>,
-    /// Its data path, while the endpoint has lent it.
+    /// Data path of the connection, while the endpoint has lent it.
     pub(crate) lane: Lane,
     /// How long to leave the peer alone before the next poll.
     backoff: AtomicU32,
@@ -73,7 +73,7 @@ pub(crate) struct Socket {
 
 /// What has become of a connection.
 pub(crate) struct Status {
-    /// Its place, until the endpoint has forgotten it.
+    /// Place of the connection, until the endpoint has forgotten the connection.
     pub(crate) place: Option<Place>,
     /// What carries it, once that is decided.
     pub(crate) carrier: Option<Carrier>,
@@ -175,7 +175,8 @@ impl Socket {
         let _ = self.ends.set((near, far));
     }
 
-    /// Its status; a thread that holds the endpoint's lock, too, has taken that first.
+    /// Status of the connection; a thread that holds the endpoint's lock, too, has taken that lock
+    /// first.
     pub(crate) fn status(&self) -> MutexGuard<'_, Status> {
         self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -281,7 +282,7 @@ impl Socket {
         let _ = self.conn.set(conn);
     }
 
-    /// Its handle at the endpoint, which may have forgotten it.
+    /// Handle of the connection at the endpoint, which may have forgotten it.
     #[inline]
     pub(crate) fn conn(&self) -> Option<ConnId> {
         self.conn.get().copied()

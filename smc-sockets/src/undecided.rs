@@ -47,11 +47,11 @@ impl Source {
 /// Whether a new connection is admitted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Admission {
-    /// It is, with this number.
+    /// The new connection is admitted, with this number.
     Admitted(u64),
-    /// It may be, once the connection with this number is removed.
+    /// The new connection may be admitted, once the connection with this number is removed.
     Evict(u64),
-    /// It may be at this time, or when another connection is decided.
+    /// The new connection may be admitted at this time, or when another connection is decided.
     Wait(Instant),
 }
 
@@ -75,7 +75,7 @@ struct Entry {
     source: Source,
     /// When it was admitted, or the engine began to negotiate.
     since: Instant,
-    /// Its connection at the engine, once that negotiates.
+    /// Handle of the connection at the engine, once the engine negotiates.
     conn: Option<ConnId>,
 }
 

@@ -103,7 +103,7 @@ impl VlanId {
 pub struct Dmb(pub(crate) Key);
 
 impl Dmb {
-    /// Its place at the device.
+    /// Place of the DMB at the device.
     pub(crate) fn index(self) -> u32 {
         self.0.0
     }
@@ -114,7 +114,7 @@ impl Dmb {
 pub struct RemoteDmb(pub(crate) Key);
 
 impl RemoteDmb {
-    /// Its place at the device.
+    /// Place of the peer's DMB at the device.
     pub(crate) fn index(self) -> u32 {
         self.0.0
     }

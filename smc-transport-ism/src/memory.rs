@@ -54,8 +54,8 @@ pub(crate) struct SharedRegion {
     process: Process,
     /// Thread that gives its pages back, if another user has the file.
     reaper: Option<Reaper>,
-    /// Its owner is another process that can be trusted to give all pages back when it
-    /// withdraws the file.
+    /// The owner of the memory is another process that can be trusted to give all pages back when
+    /// it withdraws the file.
     owner_discards: bool,
     /// End of the bytes that this side has copied in, in bytes from the start.
     copied_to: AtomicU32,

@@ -48,7 +48,7 @@ pub struct End {
 /// How an end of a connection ended.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Fate {
-    /// Its host crashed.
+    /// The host of the end crashed.
     Crashed,
     /// The connection never reached it.
     Absent,

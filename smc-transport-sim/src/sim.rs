@@ -64,7 +64,7 @@ struct Host<S> {
     id: HostId,
     endpoint: Endpoint<S>,
     devices: Vec<DeviceId>,
-    /// Its ISM devices, those that are gone included.
+    /// ISM devices of the host, those that are gone included.
     ism: Vec<DeviceId>,
     policy: Policy,
     conns: BTreeMap<ConnId, SocketId>,

@@ -25,13 +25,13 @@ pub struct Network {
 /// An interface.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Interface {
-    /// Its index, from 1.
+    /// Index of the interface, from 1.
     pub index: u32,
-    /// Its name.
+    /// Name of the interface.
     pub name: String,
-    /// Its MAC; zero if it has none.
+    /// MAC of the interface; zero if it has none.
     pub mac: Mac,
-    /// Its MTU.
+    /// MTU of the interface.
     pub mtu: u32,
     /// Whether it is up and has a carrier.
     pub running: bool,
@@ -41,9 +41,9 @@ pub struct Interface {
     pub lower: Option<u32>,
     /// Index of the bond or bridge it is a part of.
     pub master: Option<u32>,
-    /// Its physical network, as the hardware reports it.
+    /// Physical network of the interface, as the hardware reports it.
     pub pnet: Option<PnetId>,
-    /// Its addresses, and the bits of their networks.
+    /// Addresses of the interface, and the bits of their networks.
     pub addresses: Vec<(IpAddr, u8)>,
 }
 

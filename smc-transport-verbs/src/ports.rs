@@ -20,16 +20,16 @@ pub struct Port {
     pub ethernet: bool,
     /// MTU of its packets' payload.
     pub mtu: Mtu,
-    /// Its physical network, as the hardware reports it.
+    /// Physical network of the port, as the hardware reports it.
     pub pnet: Option<PnetId>,
-    /// Its GIDs; places that hold none are left out.
+    /// GIDs of the port; places that hold none are left out.
     pub gids: Vec<GidEntry>,
 }
 
 /// A GID of a port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GidEntry {
-    /// Its place in the port's table.
+    /// Place of the GID in the port's table.
     pub index: u16,
     /// The GID.
     pub gid: Gid,

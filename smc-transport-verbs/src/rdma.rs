@@ -61,7 +61,7 @@ pub enum Unavailable {
     },
     /// A device cannot be opened or asked.
     Device {
-        /// Its name; empty if they cannot even be listed.
+        /// Name of the device; empty if devices cannot even be listed.
         device: String,
         /// The system's answer.
         cause: io::Error,

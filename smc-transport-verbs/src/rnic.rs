@@ -35,7 +35,7 @@ pub trait Rnic: Send + Sync + 'static {
     /// that; it keeps the memory.
     type Region: Send + 'static;
 
-    /// Its ports as they are now.
+    /// Ports of the RNIC as they are now.
     ///
     /// # Errors
     /// [`RnicError`]: the device may be gone.
@@ -147,7 +147,7 @@ pub struct QueuePairSpec {
 /// What a queue pair became.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueuePairFacts {
-    /// Its number.
+    /// Number of the queue pair.
     pub qpn: Qpn,
     /// Most bytes that can be posted inline.
     pub inline: u32,

@@ -21,17 +21,17 @@ pub const ROOT: &str = "/sys";
 /// An RNIC.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Listed {
-    /// Its name.
+    /// Name of the RNIC.
     pub name: String,
     /// What it is to the fabric: `CA` for those that serve.
     pub node: String,
-    /// Its driver, if the kernel reports one.
+    /// Driver of the RNIC, if the kernel reports one.
     pub driver: Option<String>,
-    /// Its firmware, if the kernel reports one.
+    /// Firmware of the RNIC, if the kernel reports one.
     pub firmware: Option<String>,
     /// The device through which processes use it, below `/dev/infiniband`.
     pub verbs: Option<String>,
-    /// Its ports, by their numbers.
+    /// Ports of the RNIC, by their numbers.
     pub ports: Vec<ListedPort>,
 }
 
@@ -41,11 +41,11 @@ pub struct ListedPort {
     /// What connections have to know of it. The MTU is that of its interface, in the
     /// steps that packets of RoCE have.
     pub port: Port,
-    /// Its state in the kernel's words: `ACTIVE`, `DOWN`.
+    /// State of the port in the kernel's words: `ACTIVE`, `DOWN`.
     pub state: String,
-    /// Its speed in the kernel's words.
+    /// Speed of the port in the kernel's words.
     pub rate: Option<String>,
-    /// Its interface, if it has one.
+    /// Interface of the port, if it has one.
     pub interface: Option<String>,
 }
 

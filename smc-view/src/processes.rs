@@ -22,13 +22,13 @@ pub const MAX_DESCRIPTORS: usize = 1 << 16;
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Found {
-    /// Its process ID in the PID namespace of the reader.
+    /// ID of the process in the PID namespace of the reader.
     pub process: u32,
     /// The name of its program, from `/proc/PID/comm`, with control characters replaced.
     pub program: String,
     /// When it was started, in the kernel's clock ticks since boot.
     pub started: u64,
-    /// Its effective user ID.
+    /// Effective user ID of the process.
     pub user: u32,
     /// What it publishes.
     pub view: View,
@@ -48,7 +48,7 @@ pub fn processes() -> io::Result<impl Iterator<Item = Found>> {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Unlisted {
-    /// Its process ID in the PID namespace of the reader.
+    /// ID of the process in the PID namespace of the reader.
     pub process: u32,
     /// The name of its program, with control characters replaced.
     pub program: String,
@@ -60,9 +60,10 @@ pub struct Unlisted {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum WhyUnlisted {
-    /// It publishes something that cannot be read, most likely in another version of the layout.
+    /// The process publishes something that cannot be read, most likely in another version of the
+    /// layout.
     Version,
-    /// It publishes nothing by its first [`MAX_DESCRIPTORS`] descriptors, and has more.
+    /// The process publishes nothing by its first [`MAX_DESCRIPTORS`] descriptors, and has more.
     Descriptors,
 }
 
@@ -145,11 +146,11 @@ fn of_one_process<T>(
 
 /// What the kernel reports of a process ID.
 pub(crate) struct Identity {
-    /// Its directory below `/proc`.
+    /// Directory of the process below `/proc`.
     pub(crate) root: PathBuf,
-    /// Its ID in its own PID namespace: another one in a container.
+    /// ID of the process in its own PID namespace: another one in a container.
     pub(crate) own: u32,
-    /// Its effective user ID.
+    /// Effective user ID of the process.
     pub(crate) user: u32,
 }
 

@@ -39,13 +39,13 @@ pub struct View {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Snapshot {
-    /// Its stacks.
+    /// Stacks of the process.
     pub stacks: Vec<StackRecord>,
-    /// Its link groups.
+    /// Link groups of the process.
     pub groups: Vec<GroupRecord>,
-    /// Its links.
+    /// Links of the process.
     pub links: Vec<LinkRecord>,
-    /// Its connections and listeners, with what they count.
+    /// Connections and listeners of the process, with what they count.
     pub connections: Vec<(Connection, Counted)>,
     /// What it has counted since it began to publish.
     pub statistics: Statistics,
@@ -130,7 +130,7 @@ impl View {
         (!sentence.is_empty()).then(|| crate::text::printable(sentence.trim_ascii_end()))
     }
 
-    /// Its stacks.
+    /// Stacks of the process that publishes.
     #[must_use]
     pub fn stacks(&self) -> Vec<StackRecord> {
         self.stacks_and_hidden(&self.pages()).0
@@ -168,7 +168,8 @@ impl View {
         self.memory.owner()
     }
 
-    /// Its stacks, and the number of their rows that changed each time they were read.
+    /// Stacks of the process that publishes, and the number of their rows that changed each time
+    /// they were read.
     fn stacks_and_hidden(&self, pages: &Pages) -> (Vec<StackRecord>, u64) {
         let layout = &*self.memory;
         let mut hidden = 0;

@@ -140,7 +140,7 @@ impl fmt::Debug for Label {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Connection {
-    /// Its state, see [`state`]; other values are possible.
+    /// State of the connection or listener, see [`state`]; other values are possible.
     pub state: u8,
     /// What carries it.
     pub technology: Technology,
@@ -365,7 +365,7 @@ pub struct Progress {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct GroupRecord {
-    /// Its number, unique in its stack while the group lasts.
+    /// Number of the group, unique in its stack while the group lasts.
     pub number: u64,
     /// SMC-D or SMC-R.
     pub technology: Technology,
@@ -463,13 +463,13 @@ impl GroupRecord {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct LinkRecord {
-    /// Its number, unique in its stack while the link lasts.
+    /// Number of the link, unique in its stack while the link lasts.
     pub number: u64,
     /// The number of its group.
     pub group: u64,
     /// Number of its stack in the process.
     pub stack: u32,
-    /// Its number in the group, the same at both ends.
+    /// Number of the link in the group, the same at both ends.
     pub link: u8,
     /// Whether connections may use it.
     pub active: bool,
@@ -564,7 +564,7 @@ impl LinkRecord {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct StackRecord {
-    /// Its number in the process, from 1.
+    /// Number of the stack in the process, from 1.
     pub number: u32,
     /// Most connections.
     pub connections: u32,
@@ -576,7 +576,7 @@ pub struct StackRecord {
     pub shares_memory: bool,
     /// There are RNICs.
     pub has_rnics: bool,
-    /// Its peer ID: instance and MAC.
+    /// Peer ID of the stack: instance and MAC.
     pub peer_id: [u8; 8],
 }
 

@@ -195,7 +195,7 @@ pub struct Fallback {
 }
 
 impl Fallback {
-    /// So many for a reason, on a side.
+    /// `count` TCP connections for a reason, on a side.
     #[must_use]
     pub const fn new(code: u32, side: Side, count: u64) -> Self {
         Self { code, side, count }

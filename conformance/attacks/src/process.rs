@@ -50,7 +50,7 @@ impl Process {
         self.cgroup = Some(cgroup);
     }
 
-    /// Its process id.
+    /// ID of the process.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()

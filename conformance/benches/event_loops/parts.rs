@@ -21,7 +21,7 @@ pub(crate) enum Workload {
     },
     /// GETs one after another over one connection; milliseconds for all.
     KeepAlive { count: usize },
-    /// So many clients at once, each with a new connection and so many GETs; milliseconds.
+    /// `clients` clients at once, each with a new connection and `gets` GETs; milliseconds.
     Crowd { clients: usize, gets: usize },
     /// Requests a second by epoll, so many connections, some of them active.
     Requests { connections: usize, active: usize },
@@ -234,7 +234,8 @@ fn burn() -> ! {
 /// A process of a round, ended when dropped.
 struct Part {
     child: Child,
-    /// It ends by itself when its input does, as its tracer has to write down what it counted.
+    /// The process ends by itself when its input does, as its tracer has to write down what it
+    /// counted.
     traced: bool,
 }
 

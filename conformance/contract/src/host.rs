@@ -9,7 +9,7 @@ use smc_proto::wire::types::Gid;
 /// An RNIC that can be reached by a GID made of an IPv4 address.
 #[derive(Clone, Debug)]
 pub struct HostRnic {
-    /// Its name.
+    /// Name of the RNIC.
     pub name: String,
     gid: (u16, Gid),
 }

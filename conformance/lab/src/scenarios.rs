@@ -48,9 +48,9 @@ pub mod reason {
 /// How many connections a scenario has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Connections {
-    /// So many, each after the end of the one before.
+    /// Number of connections, each after the end of the one before.
     InTurn(u32),
-    /// So many, all open at the same time.
+    /// Number of connections, all open at the same time.
     AtOnce(u32),
 }
 
@@ -191,8 +191,8 @@ pub struct Scenario {
     pub own_guests: bool,
     /// What happens meanwhile.
     pub disturbances: &'static [Disturbance],
-    /// So long after the client began this end dies, a process of ours or a whole guest.
-    /// Then it is there again, and both greet each other.
+    /// How long after the client began an end dies, and which end: a process of ours or a whole
+    /// guest. Then it is there again, and both ends greet each other.
     pub dies: Option<(u64, Role)>,
     /// Link groups that come about, at least and at most; not counted if it is none.
     pub groups: (usize, usize),

@@ -16,7 +16,7 @@ use crate::stack::OurSockets;
 /// How scripts are run.
 #[derive(Clone, Copy, Debug)]
 pub struct Choice {
-    /// So many at a time: they mostly wait.
+    /// Number of scripts that run at a time: they mostly wait.
     pub at_once: usize,
     /// Longest that a script may wait in all.
     pub longest: Duration,

@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 /// How an application ends its connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Ending {
-    /// Its sending.
+    /// The application ends sending.
     Write,
-    /// Its reading.
+    /// The application ends reading.
     Read,
-    /// All of it.
+    /// The application ends the whole connection.
     Close,
-    /// All of it, at once.
+    /// The application ends the whole connection, at once.
     Abort,
 }
 

@@ -18,10 +18,10 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// RNICs of a stack under test, as its bench sees them.
 pub trait Below: Send {
-    /// They do something; of a link that breaks, its queue pair.
+    /// The RNICs do what `act` says; `qpn` is the queue pair of a link that breaks.
     ///
     /// # Errors
-    /// They cannot be made to do it.
+    /// The RNICs cannot be made to do it.
     fn act(&mut self, act: &RnicAct, qpn: Option<u32>) -> Result<(), String>;
 
     /// Regions and queue pairs of the stack that are left when it has ended.
@@ -35,7 +35,7 @@ pub struct OurSockets {
     listener: Option<SmcListener>,
     coming: BTreeMap<SocketAddr, u8>,
     apps: BTreeMap<u8, App>,
-    /// Those whose reset was reported while there was still something to read.
+    /// Connections whose reset was reported while there was still something to read.
     reset: BTreeSet<u8>,
     taken: Taken,
     below: Box<dyn Below>,

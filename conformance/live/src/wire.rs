@@ -24,7 +24,7 @@ const GRACE: Duration = Duration::from_secs(3);
 const HASTE: Duration = Duration::from_millis(100);
 /// How long what the peer sends has to reach the engine before an application acts.
 const PAUSE: Duration = Duration::from_millis(30);
-/// So many messages are a flood.
+/// Number of messages that are a flood.
 const FLOOD: u32 = 200;
 /// Applications are asked so often.
 const TICK: Duration = Duration::from_millis(2);
@@ -34,7 +34,7 @@ const TICK: Duration = Duration::from_millis(2);
 pub struct Nic<R> {
     /// The RNIC.
     pub rnic: R,
-    /// Its port, from 1.
+    /// Port of the RNIC, from 1.
     pub port: u8,
     /// Index of the GID.
     pub gid_index: u16,

@@ -9,7 +9,8 @@ fn soak(arguments: &[&str]) -> Output {
     soak.args(arguments).output().expect("it starts")
 }
 
-/// Its limit is far above what a loaded machine takes: a wake-up that is lost takes for ever.
+/// The limit of the soak is far above what a loaded machine takes: a wake-up that is lost takes for
+/// ever.
 #[test]
 fn no_wake_up_is_lost_and_nothing_left_while_processes_end_stop_and_fork() {
     let arguments = "--for 12s --connections 120 --stall 5s --every 200ms";

@@ -13,7 +13,7 @@ use crate::fuzz::{Bytes, Target};
 pub enum Problem {
     /// A program cannot be run.
     Unavailable {
-        /// Its name.
+        /// Name of the program.
         program: String,
         /// Error of the operating system.
         error: io::Error,
@@ -22,7 +22,7 @@ pub enum Problem {
     Failed {
         /// The command.
         command: String,
-        /// Its last lines.
+        /// Last lines of the command's standard error.
         last_lines: String,
     },
     /// The output of a program is not understood.

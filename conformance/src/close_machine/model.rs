@@ -338,7 +338,7 @@ impl State {
 }
 
 impl Peer {
-    /// Its application has gone, with whatever was pending or unread.
+    /// The application of the peer has gone, with whatever was pending or unread.
     fn over(&self, state: CloseState, sent: u8) -> Self {
         Self {
             state,

@@ -27,7 +27,7 @@ pub type Cell = (CloseState, Event);
 /// An event of a connection that affects how it ends.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Event {
-    /// Its application shuts its sending direction down.
+    /// The application shuts its sending direction down.
     ShutDown,
     /// The application closes.
     Close,

@@ -18,7 +18,8 @@ pub(super) enum Application {
 pub(super) struct Posted {
     pub(super) cdc: Cdc,
     pub(super) record: NotifyRecord,
-    /// Its link has failed since, so that its completion means nothing.
+    /// The link of the message has failed since, so that the completion of the message means
+    /// nothing.
     pub(super) stale: bool,
 }
 

@@ -49,7 +49,7 @@ pub struct Refusal {
     pub resource: Resource,
     /// Whose; `None` for both hosts', in the order in which they are made.
     pub host: Option<u8>,
-    /// Its number, counted from 1.
+    /// Number of the request, counted from 1.
     pub number: u64,
     /// Whether all that follow it are refused, too.
     pub lasting: bool,

@@ -53,7 +53,7 @@ pub fn round(
 /// How far a round has come.
 #[derive(Clone, Copy, Debug)]
 pub enum Progress {
-    /// So many runs are to come.
+    /// Number of runs that are to come.
     Planned(u64),
     /// One is over.
     Ran,

@@ -54,7 +54,7 @@ impl Requests {
     }
 }
 
-/// So many of the numbers from 1 to `count`.
+/// At most `few` of the numbers from 1 to `count`.
 fn picked(count: u64, few: u64) -> Vec<u64> {
     let few = few.min(count);
     let spread = |n| match few {

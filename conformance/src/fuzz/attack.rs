@@ -72,7 +72,7 @@ impl Peer {
         }
     }
 
-    /// Its Proposal, of the version that it speaks.
+    /// Proposal of this peer, of the version that the peer speaks.
     pub(super) fn proposes(&self) -> ClcMessage {
         if !self.v2 {
             return Self::proposal();

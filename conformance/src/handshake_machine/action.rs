@@ -9,7 +9,7 @@ use smc_proto::endpoint::TcpEvent;
 pub enum Action {
     /// What a side sent first of all that TCP still carries arrives.
     Arrive(u8),
-    /// So many bytes of it arrive.
+    /// Of what a side sent first of all that TCP still carries, only this many bytes arrive.
     ArrivePart(u8, u16),
     /// The oldest message of a side arrives over its link, or its signal over ISM; or it
     /// proves undeliverable.

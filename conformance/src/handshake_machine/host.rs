@@ -47,7 +47,7 @@ pub(super) struct Host {
     pub(super) endpoint: Endpoint<Owned>,
     /// What its clock shows.
     pub(super) now: Instant,
-    /// Its next deadline.
+    /// Next deadline of the side.
     pub(super) deadline: Option<Instant>,
     /// The connection under test.
     pub(super) conn: Option<ConnId>,

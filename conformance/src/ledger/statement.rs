@@ -27,7 +27,7 @@ pub struct Statement {
     pub chapter: String,
     /// The statement, or its beginning.
     pub title: String,
-    /// Its owner.
+    /// Owner of the statement.
     pub who: Who,
 }
 

@@ -30,7 +30,7 @@ const TIMEOUT: &str = "600";
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Bug {
-    /// Its name.
+    /// Name of the mistake.
     pub name: String,
     /// The invariant of the reliability goals that it breaks.
     pub breaks: String,

@@ -113,7 +113,7 @@ impl Choices {
 /// A function.
 #[derive(Debug)]
 struct Function {
-    /// Its `const`, which goes: what is chosen when it runs is no constant.
+    /// The `const` of the function, which goes: what is chosen at run time is no constant.
     constant: Option<Range<usize>>,
     /// What is between its braces.
     body: Range<usize>,

@@ -15,7 +15,7 @@ use self::std::sync::atomic::{AtomicBool, Ordering};
 /// More than any change's number.
 const MOST: usize = 4096;
 
-/// Its number; 0, which no change has, if none was chosen.
+/// Number of the change that this run has; 0, which no change has, if none was chosen.
 pub(crate) fn change() -> usize {
     static CHANGE: OnceLock<usize> = OnceLock::new();
     *CHANGE.get_or_init(|| {

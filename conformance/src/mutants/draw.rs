@@ -20,7 +20,7 @@ pub(super) const APART: usize = 1000;
 /// A part of the workspace that changes are drawn from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Area {
-    /// Its name.
+    /// Name of the area.
     pub name: &'static str,
     /// The package it is in.
     pub package: &'static str,

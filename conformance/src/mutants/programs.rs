@@ -34,7 +34,7 @@ struct Built {
     path: PathBuf,
     /// Where cargo would run it.
     folder: PathBuf,
-    /// Its tests, with the modules they are in.
+    /// Tests of the program, with the modules they are in.
     names: Vec<String>,
 }
 

@@ -28,7 +28,7 @@ pub struct Rig {
     pub endpoint: Endpoint<Owned>,
     /// The time.
     pub now: Instant,
-    /// Its ports, each on an RNIC of its own, for version 2.
+    /// Ports of the endpoint, each on an RNIC of its own, for version 2.
     pub paths: Vec<LocalPath>,
     /// CLC messages as bytes.
     pub clc: VecDeque<Vec<u8>>,
@@ -36,7 +36,7 @@ pub struct Rig {
     pub llc: VecDeque<(LinkId, Vec<u8>)>,
     /// CDC messages.
     pub cdc: VecDeque<Cdc>,
-    /// Its RNICs.
+    /// RNICs of the endpoint.
     pub nic: Nic,
     /// All commands that they were given.
     pub commands: Vec<RdmaCommand>,

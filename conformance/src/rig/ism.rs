@@ -17,20 +17,20 @@ mod tests;
 /// A DMB.
 #[derive(Clone, Debug)]
 pub struct Dmb<M> {
-    /// Its handle.
+    /// Handle of the DMB.
     pub buffer: BufferId,
-    /// Its token.
+    /// Token of the DMB.
     pub token: DmbToken,
-    /// Its bytes.
+    /// Bytes of the DMB.
     pub memory: M,
 }
 
 /// Memory to move from: one of its own, or a mapping of the peer's DMB.
 #[derive(Clone, Debug)]
 pub struct Source<M> {
-    /// Its handle.
+    /// Handle of the memory.
     pub buffer: BufferId,
-    /// Its bytes.
+    /// Bytes of the memory.
     pub memory: M,
 }
 

@@ -7,7 +7,7 @@ use smc_proto::command::{EYE_CATCHER, Segment};
 
 /// Bytes of a buffer, or what stands in their place.
 pub trait Memory: Clone + Debug + Default {
-    /// So many zeros.
+    /// Memory of `length` zeros.
     fn zeros(length: usize) -> Self;
 
     /// Puts zeros into a range.

@@ -22,7 +22,7 @@ use super::memory::{Memory, mark};
 /// State of a queue pair.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum QpState {
-    /// It is being created.
+    /// The queue pair is being created.
     Requested,
     /// INIT.
     Init,
@@ -50,13 +50,13 @@ pub struct Bound {
 pub struct QueuePair<W> {
     /// The link that owns it.
     pub link: LinkId,
-    /// Its RNIC.
+    /// RNIC of the queue pair.
     pub device: DeviceId,
-    /// Its number, once it is made.
+    /// Number of the queue pair, once it is made.
     pub qpn: Qpn,
     /// How many queue pairs its host had made when it was made, itself included; 0 before.
     pub serial: u32,
-    /// Its state.
+    /// State of the queue pair.
     pub state: QpState,
     /// What it is bound to.
     pub bound: Option<Bound>,
@@ -76,7 +76,7 @@ pub struct QueuePair<W> {
 /// A buffer, without its memory.
 #[derive(Clone, Debug)]
 pub struct Buffer {
-    /// Its handle.
+    /// Handle of the buffer.
     pub id: BufferId,
     /// What it is for.
     pub kind: BufferKind,
@@ -90,7 +90,7 @@ pub struct Buffer {
     pub eye_catcher: bool,
     /// Links on whose protection domains it is registered, and what the peer writes to it by.
     pub registrations: Vec<(LinkId, RToken)>,
-    /// Its memory was provided.
+    /// The memory of the buffer was provided.
     present: bool,
     /// A control command is in progress.
     busy: bool,

@@ -25,11 +25,11 @@ pub struct Adapter<M = ()> {
 
 /// What becomes of a command.
 pub(crate) enum Answered {
-    /// It is held back.
+    /// The command is held back.
     Held,
-    /// It was refused.
+    /// The command was refused.
     Refused(Option<RdmaCompletion<'static>>),
-    /// It was executed.
+    /// The command was executed.
     Done(Option<RdmaCompletion<'static>>),
 }
 

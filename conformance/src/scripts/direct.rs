@@ -31,7 +31,7 @@ use crate::script::{Adapter, Answered};
 struct Stream {
     /// Bytes of the peer that were not taken yet.
     pending: Vec<u8>,
-    /// They are the application's.
+    /// The bytes of the peer are the application's.
     plain: bool,
     /// The peer's Decline may still come.
     watching: bool,

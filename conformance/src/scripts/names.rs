@@ -63,7 +63,7 @@ pub fn rmb_of(rkey: u128) -> Option<(u8, u8)> {
     known.then_some((link as u8, conn as u8))
 }
 
-/// Its address.
+/// Address of the peer's RMB of a connection on a link.
 #[must_use]
 pub const fn peer_address(link: u8, conn: u8) -> u128 {
     0x1000_0000 * (link as u128 - 1) + APART * conn as u128

@@ -214,9 +214,9 @@ pub struct Pattern {
 /// Bytes of an application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Data {
-    /// These bytes.
+    /// The bytes themselves.
     Text(Vec<u8>),
-    /// So many of the stream's pattern.
+    /// Number of bytes of the stream's pattern.
     Count(u32),
 }
 
@@ -262,9 +262,9 @@ pub enum AppSees {
     Closed(String),
     /// Bytes.
     Read(Data),
-    /// So many bytes can be read, and stay.
+    /// Number of bytes that can be read, and stay.
     Readable(u32),
-    /// So many bytes can be written.
+    /// Number of bytes that can be written.
     Room(u32),
     /// The end of the stream.
     End,

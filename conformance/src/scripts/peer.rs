@@ -48,8 +48,8 @@ pub(super) struct Peer {
     conns: BTreeMap<u8, Conn>,
     /// The engine's queue pair of each link.
     qpns: BTreeMap<u8, u32>,
-    /// Its RMBs on links other than the first: link and key on the first one, then key
-    /// and address.
+    /// RMBs of the peer on links other than the first: link and key on the first one, then key and
+    /// address.
     rtokens: BTreeMap<(u8, u128), (u128, u128)>,
     /// The engine's last request of each type, by link.
     asked: BTreeMap<(u8, u8), Vec<u8>>,

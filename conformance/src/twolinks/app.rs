@@ -48,7 +48,7 @@ pub enum Reading {
 /// An application at one end of a connection.
 #[derive(Clone, Debug)]
 pub struct App {
-    /// Its connection.
+    /// Connection of the application.
     pub conn: ConnId,
     /// Bytes committed.
     pub committed: u64,

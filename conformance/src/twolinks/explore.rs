@@ -18,7 +18,7 @@ const STEPS: [char; 5] = ['a', 'p', 'd', 'c', 'r'];
 /// What two applications do over one connection.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// Its name, in cases.
+    /// Name of the scenario, in cases.
     pub name: String,
     /// The hosts.
     pub shape: Shape,

@@ -34,9 +34,9 @@ pub enum Item {
     },
     /// SEND.
     Send {
-        /// Its number.
+        /// Number of the work request.
         wr_id: WrId,
-        /// Its bytes.
+        /// Bytes that are sent.
         payload: [u8; 44],
     },
 }
@@ -69,9 +69,9 @@ pub type Qp = nic::QueuePair<Work>;
 pub struct Host {
     /// The engine.
     pub endpoint: Endpoint<Owned>,
-    /// Its ports.
+    /// Ports of the host.
     pub paths: Vec<LocalPath>,
-    /// Its RNICs and memory.
+    /// RNICs and memory of the host.
     pub nic: Nic<Vec<u8>, Work>,
     /// Events since they were last taken.
     pub events: Vec<Event>,

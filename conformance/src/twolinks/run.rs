@@ -23,7 +23,7 @@ pub enum Expect {
     Clean,
     /// Somehow, but at both ends; no wrong byte.
     Ended,
-    /// As planned, or the group was lost with its last link.
+    /// The connection ends as planned, or the group was lost with its last link.
     GroupLost,
     /// By the loss of data that was reported to this side as delivered.
     DataLost(usize),

@@ -47,7 +47,7 @@ impl Server {
         }
     }
 
-    /// Its device does what it is asked for.
+    /// The device of the server does what it is asked for.
     fn serve(&mut self) {
         while let Some(command) = self.endpoint.poll_ism(self.now, DEVICE) {
             self.device.check(&command).unwrap();
@@ -79,7 +79,7 @@ impl Server {
             .unwrap();
     }
 
-    /// Its Accept of a Proposal of the client.
+    /// The server's Accept of a Proposal of the client.
     fn accepts(&mut self) -> (ConnId, SmcdAcceptConfirm) {
         let mut offer = V2Offer {
             path: OfferedPath::SmcD,

@@ -60,7 +60,7 @@ const OPPONENTS: [(Joined, Acks, &str); 5] = [
 pub(crate) enum Produce {
     /// Copied from memory of the application.
     CopyIn,
-    /// They are there already: the application made them in place.
+    /// The bytes are there already: the application made them in place.
     InPlace,
 }
 

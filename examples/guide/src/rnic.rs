@@ -147,7 +147,7 @@ pub type Report<'a> = &'a mut dyn FnMut(&str, fmt::Arguments<'_>);
 pub struct Cable<'a> {
     /// Name of the host, for reports.
     pub name: &'static str,
-    /// Its RNIC.
+    /// RNIC of the host.
     pub near: &'a mut Rnic,
     /// The RNIC at the other end.
     pub far: &'a mut Rnic,

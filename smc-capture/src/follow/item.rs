@@ -272,7 +272,7 @@ impl Content {
 }
 
 impl Protocol {
-    /// Its name in output.
+    /// Name of the protocol in output.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -15,7 +15,7 @@ const HISTORY: usize = 256;
 /// What a sender did, as far as the capture shows it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Flow {
-    /// Its latest CDC message, validations left out.
+    /// Latest CDC message of the sender, validations left out.
     pub(crate) last: Option<Cdc>,
     /// Position of its producer cursor: bytes it published.
     pub(crate) produced: u64,

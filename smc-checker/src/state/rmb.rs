@@ -11,7 +11,7 @@ pub(crate) type RmbNumber = u64;
 #[derive(Clone, Debug)]
 pub(crate) struct Rmb {
     pub(crate) number: RmbNumber,
-    /// Its RToken on each link.
+    /// RToken of the RMB on each link.
     pub(crate) rtokens: Vec<(LinkIndex, RToken)>,
     /// Links on which its owner has named it, and therefore knows that the peer knows it
     /// there: the answer to CONFIRM RKEY may have been lost behind the tap, or not have been
@@ -24,7 +24,7 @@ pub(crate) struct Rmb {
 }
 
 impl Rmb {
-    /// Its RToken on a link.
+    /// RToken of the RMB on a link.
     pub(crate) fn on(&self, link: LinkIndex) -> Option<RToken> {
         let mut all = self.rtokens.iter();
         all.find(|(on, _)| *on == link).map(|(_, rtoken)| *rtoken)

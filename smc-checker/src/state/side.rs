@@ -25,7 +25,7 @@ impl Side {
     }
 }
 
-/// Its name within a sentence: `the client`.
+/// Name of the side within a sentence: `the client`.
 impl fmt::Display for Side {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

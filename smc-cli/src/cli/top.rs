@@ -53,7 +53,7 @@ impl SortKey {
         all.nth(1).unwrap_or_default()
     }
 
-    /// Its name on the screen.
+    /// Name of the sort key on the screen.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -89,7 +89,7 @@ impl Kind {
         }
     }
 
-    /// Its family.
+    /// Family of the kind.
     #[must_use]
     pub const fn family(self) -> Family {
         match self {

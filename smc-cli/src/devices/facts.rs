@@ -35,42 +35,42 @@ pub struct Usable {
 /// A RoCE device.
 #[derive(Serialize, Debug)]
 pub struct Rnic {
-    /// Its name.
+    /// Name of the device.
     pub name: String,
     /// What it is to the fabric.
     pub node: String,
-    /// Its driver.
+    /// Driver of the device.
     pub driver: Option<String>,
-    /// Its firmware.
+    /// Firmware of the device.
     pub firmware: Option<String>,
     /// The device for processes.
     pub verbs: Option<String>,
-    /// Its ports.
+    /// Ports of the device.
     pub ports: Vec<PortFacts>,
 }
 
 /// A port of a RoCE device.
 #[derive(Serialize, Debug)]
 pub struct PortFacts {
-    /// Its number.
+    /// Number of the port.
     pub port: u8,
     /// State of the port, as the kernel names it.
     pub state: String,
     /// Speed of the port, as the kernel names it.
     pub rate: Option<String>,
-    /// Its interface.
+    /// Interface of the port.
     pub interface: Option<String>,
     /// Bytes of its packets' payload.
     pub mtu: Option<u16>,
     /// Bytes of its interface's packets.
     pub interface_mtu: Option<u32>,
-    /// Its physical network.
+    /// Physical network of the port.
     pub pnet_id: Option<String>,
     /// Source of the PNET ID: the hardware, the policy, or its interface.
     pub pnet_id_by: Option<&'static str>,
     /// Pause frames of its interface.
     pub pause: Option<PauseFacts>,
-    /// Its GIDs.
+    /// GIDs of the port.
     pub gids: Vec<GidFacts>,
     /// Whether SMC-R can use it.
     #[serde(flatten)]
@@ -93,7 +93,7 @@ pub struct PauseFacts {
 /// A GID.
 #[derive(Serialize, Debug)]
 pub struct GidFacts {
-    /// Its place.
+    /// Place of the GID in the port's table.
     pub index: u16,
     /// The GID.
     pub gid: String,
@@ -104,13 +104,13 @@ pub struct GidFacts {
 /// An ISM function.
 #[derive(Serialize, Debug)]
 pub struct IsmFunction {
-    /// Its address on the bus.
+    /// Address of the function on the bus.
     pub address: String,
-    /// Its number.
+    /// Number of the function.
     pub function: Option<String>,
     /// The driver that has it.
     pub driver: Option<String>,
-    /// Its physical network, by the hardware.
+    /// Physical network of the function, by the hardware.
     pub pnet_id: Option<String>,
     /// Whether a process can use it.
     #[serde(flatten)]

@@ -27,17 +27,17 @@ pub struct Device {
     pub groups: u32,
     /// A link group would end with the device.
     pub critical: bool,
-    /// Its number in the machine.
+    /// Number of the device in the machine.
     pub fid: u32,
-    /// Its channel.
+    /// Channel of the device.
     pub channel: u16,
-    /// Its model, as the bus has it.
+    /// Model of the device, as the bus has it.
     pub model: u16,
-    /// Its place on the bus.
+    /// Place of the device on the bus.
     pub address: String,
     /// Name of an RNIC.
     pub name: String,
-    /// Its ports that there are, with their numbers.
+    /// Ports of the device that there are, with their numbers.
     pub ports: Vec<(u8, Port)>,
 }
 

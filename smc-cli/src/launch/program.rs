@@ -51,12 +51,12 @@ impl Program {
         command
     }
 
-    /// Its name as it was given.
+    /// Name of the program as it was given.
     pub(super) fn display(&self) -> impl std::fmt::Display {
         self.name.display()
     }
 
-    /// Its name, for a title.
+    /// Name of the program, for a title.
     pub(crate) fn name(&self) -> String {
         self.name.to_string_lossy().into_owned()
     }

@@ -11,7 +11,7 @@ use crate::ss::row::{process_name, role_name, technology_name};
 pub struct Group {
     /// What the process publishes of it.
     pub record: GroupRecord,
-    /// Its links, by their numbers.
+    /// Links of the group, by their numbers.
     pub links: Vec<Link>,
     /// Connections that it carries.
     pub connections: u64,
@@ -41,7 +41,7 @@ pub struct Link {
     pub record: LinkRecord,
     /// Connections that write over it.
     pub connections: u64,
-    /// Its state, as the kernel names it.
+    /// State of the link, as the kernel names it.
     pub state: &'static str,
     /// Numbers of the link at both ends; `None` if they are not known.
     pub uids: Option<[u32; 2]>,

@@ -13,13 +13,13 @@ const USERS: usize = 256;
 /// A process as it was read.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// Its number.
+    /// Number of the process.
     pub process: u32,
     /// When it was started, by the kernel.
     pub started: u64,
     /// When it began to publish, by itself.
     pub began: u64,
-    /// Its user.
+    /// User of the process.
     pub user: u32,
     /// What it has counted.
     pub counters: Counters,

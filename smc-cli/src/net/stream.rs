@@ -241,7 +241,7 @@ impl Listener {
         })
     }
 
-    /// Its address, and clients of which family reach it.
+    /// Address of the listener, and clients of which family reach it.
     pub(super) fn description(&self, at: &HostPort) -> io::Result<String> {
         let address = self.address()?;
         Ok(match (at, address) {

@@ -67,7 +67,7 @@ pub struct Link {
     pub is_server: bool,
     /// Name of the device.
     pub device: String,
-    /// Its port.
+    /// Port of the device.
     pub port: u8,
     /// Number of the link.
     pub link: u8,
@@ -93,9 +93,9 @@ pub struct Memory {
 /// A connection or a listener.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Row {
-    /// Its state, by the kernel's number.
+    /// State of the connection or listener, by the kernel's number.
     pub state: u8,
-    /// Its user.
+    /// User of the connection or listener.
     pub uid: u32,
     /// The inode of its socket.
     pub inode: u64,

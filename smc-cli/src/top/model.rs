@@ -18,7 +18,7 @@ const GROUPS: usize = 4096;
 /// A process at one moment.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// Its number.
+    /// Number of the process.
     pub process: u32,
     /// When it was started, and when it began to publish.
     pub began: (u64, u64),
@@ -40,7 +40,7 @@ pub struct Line {
     pub mode: &'static str,
     /// Both ends.
     pub ends: [String; 2],
-    /// Its state, as `smcss` names it.
+    /// State of the connection, as `smcss` names it.
     pub state: String,
     /// Process and program.
     pub process: String,
@@ -66,7 +66,7 @@ pub struct Rates {
 pub struct GroupLine {
     /// SMCD or SMCR.
     pub technology: &'static str,
-    /// Its number, as `smcx links` shows it.
+    /// Number of the link group, as `smcx links` shows it.
     pub id: u32,
     /// Process and program.
     pub process: String,

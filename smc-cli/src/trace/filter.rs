@@ -16,7 +16,7 @@ pub enum Which {
     Port(u16),
     /// Either end is this one.
     End(SocketAddr),
-    /// It has this name in its stack.
+    /// The connection has this name in its stack.
     Name(String),
 }
 

@@ -19,7 +19,7 @@ pub(crate) const CAPTURES: [&str; 2] = [
     "linux612-v1-twolinks.pcap.gz",
 ];
 
-/// Those of version 2 and of SMC-D.
+/// The captures of version 2 and of SMC-D.
 pub(crate) const CAPTURES_V2: [&str; 4] = [
     "linux612-v2-onelink.pcap.gz",
     "linux612-v2-twolinks.pcap.gz",

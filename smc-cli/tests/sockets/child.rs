@@ -141,7 +141,7 @@ impl Listener {
         assert!(status.stopped(), "{status:?}");
     }
 
-    /// Its effective capabilities.
+    /// Effective capabilities of the process.
     pub(crate) fn capabilities(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()));
         capabilities(&status.unwrap())

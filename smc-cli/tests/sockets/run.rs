@@ -215,7 +215,7 @@ fn the_status_is_the_programs() {
     }
 }
 
-/// That of a test counts nothing, as one of another version.
+/// The library of a test counts nothing, as one of another version.
 #[test]
 fn a_library_of_another_version_is_named() {
     let uncounted = "connections of the program are not counted: it does not have the preload \

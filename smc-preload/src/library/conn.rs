@@ -68,7 +68,7 @@ pub(crate) struct Conn {
     pollable: AtomicI32,
     /// The descriptors of the program that refer to it.
     fds: Mutex<Vec<i32>>,
-    /// Its registrations in epoll sets.
+    /// Registrations of the connection in epoll sets.
     registered: Mutex<Vec<(Weak<Set>, usize)>>,
     nonblocking: AtomicBool,
     /// The program has set whether calls return at once, and the TCP socket does not know it yet.

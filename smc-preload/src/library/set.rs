@@ -87,7 +87,7 @@ impl Set {
         }
     }
 
-    /// Its number, which no other set or connection has.
+    /// Number of the set, which no other set or connection has.
     #[inline]
     pub(crate) fn id(&self) -> u64 {
         self.id

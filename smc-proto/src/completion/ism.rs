@@ -65,7 +65,7 @@ pub enum IsmCompletion {
     Signalled {
         /// The DMB.
         buffer: BufferId,
-        /// Its head, read once: each cursor in one piece and **the consumer cursor,
+        /// Head of the DMB, read once: each cursor in one piece and **the consumer cursor,
         /// with the flags, before the producer cursor**. Read in the
         /// other order, the peer's last message could seem to come before its last bytes.
         cdc: [u8; CDC_ISM_LENGTH],

@@ -30,7 +30,7 @@ pub(super) struct Position {
 /// What a cursor of the peer says compared with its predecessor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Step {
-    /// So many bytes further, 0 or more.
+    /// The cursor is this many bytes further, 0 or more.
     Forward(u32),
     /// At most one ring back.
     Backward,

@@ -65,7 +65,7 @@ pub enum CloseCause {
 pub enum CdcOutcome {
     /// All of it was applied.
     Applied,
-    /// Its sequence number is not newer than the last one's (CDC-008, CDC-009).
+    /// The sequence number of the message is not newer than the last one's (CDC-008, CDC-009).
     Stale,
     /// A cursor lay before its predecessor and was left alone, the rest was
     /// applied: this is how a failover of the peer looks (decision 6).

@@ -34,9 +34,10 @@ use crate::wire::cdc::ProducerFlags;
 enum Scope {
     /// The one that publishes the urgent byte.
     Publication,
-    /// That one; and U alone in all others until the byte is acknowledged.
+    /// The message that publishes the urgent byte; and U alone in all others until the byte is
+    /// acknowledged.
     Acknowledgement,
-    /// That one, and all others until one publishes data.
+    /// The message that publishes the urgent byte, and all others until one publishes data.
     NextData,
 }
 
@@ -165,7 +166,7 @@ bitflags::bitflags! {
     struct Reader: u8 {
         /// Urgent byte not yet passed.
         const PRESENT = 1;
-        /// Its value was copied out ahead of the bytes before it.
+        /// The value of the urgent byte was copied out ahead of the bytes before it.
         const TAKEN = 2;
         /// The byte is read as normal data.
         const INLINE = 4;

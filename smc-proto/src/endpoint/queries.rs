@@ -162,11 +162,11 @@ pub struct Readiness {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct LinkStatus {
-    /// Its group.
+    /// Group of the link.
     pub group: GroupId,
     /// VLAN of its group, if it is in one.
     pub vlan: Option<u16>,
-    /// Its number, the same at both ends (LINK-025).
+    /// Number of the link, the same at both ends (LINK-025).
     pub number: LinkNumber,
     /// Numbers by which the own side and the peer know it; 0 for the peer's until the peer confirms
     /// the link.

@@ -15,7 +15,7 @@ use crate::link_group::Groups;
 pub(crate) struct FormerLink {
     /// The peer's end of it.
     pub(crate) peer: QpAddress,
-    /// Its position, by which RTokens are kept until another link takes it.
+    /// Position of the link, by which RTokens are kept until another link takes the position.
     pub(crate) position: u8,
 }
 

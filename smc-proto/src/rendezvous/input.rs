@@ -34,7 +34,7 @@ pub enum ClcProgress {
         /// What the next bytes are.
         next: Next,
     },
-    /// These bytes belong to the application, all of them.
+    /// All of the bytes shown belong to the application.
     NotClc,
 }
 
@@ -57,7 +57,7 @@ pub enum ClcError {
     Parse(ClcParseError),
     /// A CLC message of another kind than the one that is due (CLC-073).
     Unexpected {
-        /// Its kind.
+        /// Kind of the message that came.
         kind: ClcKind,
     },
     /// Bytes came while it was this side's turn.

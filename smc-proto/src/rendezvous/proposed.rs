@@ -37,9 +37,9 @@ pub struct Proposed {
 pub struct ProposedV2 {
     /// What is offered.
     pub path: OfferedPath,
-    /// Its release.
+    /// Release of version 2 that is offered.
     pub release: Release,
-    /// Its GID for SMC-R: whether there is a route to it is for the embedder to say.
+    /// GID of the client for SMC-R: whether there is a route to it is for the embedder to say.
     pub gid: Gid,
     /// The first of its user EIDs that this side has, as the place among those of this
     /// side.
@@ -54,7 +54,7 @@ pub struct ProposedV2 {
     pub max_connections: u8,
     /// Most links in a link group, from release 1 on.
     pub max_links: u8,
-    /// Its features, from release 1 on.
+    /// Features of the client, from release 1 on.
     pub features: FeatureMask,
 }
 

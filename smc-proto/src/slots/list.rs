@@ -57,7 +57,7 @@ impl<T> fmt::Debug for Links<T> {
 
 /// An object that can be in the list kind `L`, at most one list of a kind at a time.
 pub(crate) trait Linked<const L: usize>: Sized {
-    /// Its links for that kind.
+    /// Links of the object for lists of kind `L`.
     fn links(&mut self) -> &mut Links<Self>;
 }
 

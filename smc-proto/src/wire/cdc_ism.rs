@@ -33,7 +33,7 @@ pub enum Endianness {
 }
 
 impl Endianness {
-    /// That of this machine.
+    /// Order of the octets of a number on this machine.
     pub const NATIVE: Self = if cfg!(target_endian = "big") {
         Self::Big
     } else {

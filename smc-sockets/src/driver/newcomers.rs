@@ -17,9 +17,10 @@ use crate::undecided::{Admission, Source};
 
 /// How far an undecided connection has come.
 pub(crate) enum Stage {
-    /// Its client called, and was asked to go on.
+    /// The client of the connection called, and was asked to go on.
     Pairing(Answer),
-    /// Its client has promised CLC. It is to be declined, if there is a cause.
+    /// The client of the connection has promised CLC. The connection is to be declined, if there
+    /// is a cause.
     Promised(Option<Cause>),
 }
 

@@ -94,7 +94,7 @@ enum Kept {
     Message,
     /// Something else, or the end.
     Broken,
-    /// So many bytes are waited for.
+    /// Number of bytes that are waited for.
     NotYet(usize),
 }
 

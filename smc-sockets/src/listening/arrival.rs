@@ -12,9 +12,9 @@ use crate::undecided::Ticket;
 
 /// An accepted connection that the driver goes on with: where it goes, and the client's address.
 pub(crate) enum HandedOver {
-    /// Its client may have called.
+    /// The client of the connection may have called.
     New(Weak<Listening>, TcpStream, SocketAddr),
-    /// Its client has not called; the stage is the first one.
+    /// The client of the connection has not called; the stage is the first one.
     Undecided(Weak<dyn Destination>, Arc<TcpStream>, SocketAddr, Stage),
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct Arrival {
     /// `None` once it has arrived.
     to: Option<Weak<dyn Destination>>,
     address: SocketAddr,
-    /// Its place among the undecided connections; `None` for one that is decided.
+    /// Place of the connection among the undecided connections; `None` for one that is decided.
     pub(crate) ticket: Option<Ticket>,
 }
 

@@ -175,7 +175,7 @@ impl Attachment {
         }
     }
 
-    /// So many streams became ready since the loop last decided how to go on.
+    /// Notes how many streams became ready since the loop last decided how to go on.
     pub(crate) fn found(&mut self, streams: usize) {
         self.found = self.found.max(u32::try_from(streams).unwrap_or(u32::MAX));
     }

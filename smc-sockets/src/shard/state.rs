@@ -76,7 +76,7 @@ pub(super) struct Entry {
     pub(super) arrival: Option<Arrival>,
     /// Whether the driver has to handle at once whatever happens to it.
     pub(super) urgent: bool,
-    /// Its CLC messages go over shared memory.
+    /// CLC messages of the connection go over shared memory.
     pub(super) handshake: Option<Handshake>,
     /// TCP was closed in order.
     pub(super) tcp_closed: bool,

@@ -32,7 +32,7 @@ struct Mark {
 
 /// What the next read may take.
 pub(crate) enum NextRead {
-    /// So many bytes at most: the mark is behind them.
+    /// The next read may take this many bytes at most: the mark is behind them.
     Bytes(usize),
     /// The urgent octet in its place.
     Urgent(u8),
@@ -88,7 +88,7 @@ impl Socket {
         self.status().urgent.next()
     }
 
-    /// So many bytes were read: the mark comes nearer, or is passed. Callers hold the
+    /// Notes that `len` bytes were read: the mark comes nearer, or is passed. Callers hold the
     /// endpoint's lock.
     pub(crate) fn pass(&self, len: usize) {
         let mut status = self.status();

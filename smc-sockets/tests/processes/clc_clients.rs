@@ -185,7 +185,7 @@ fn of_a_client_that_has_reset_no_clc_is_left() {
     }
 }
 
-/// Its own Decline may follow, unless it has come.
+/// The client's own Decline may follow, unless it has come.
 #[test]
 fn a_client_that_has_waited_too_long_is_reset() {
     let (listener, address) = listener();
@@ -204,7 +204,7 @@ fn a_client_that_has_waited_too_long_is_reset() {
     reads(other, &mut gone_on, b"octets");
 }
 
-/// It is not known to speak CLC, and sends what only looks like it.
+/// The client is not known to speak CLC, and sends what only looks like it.
 #[test]
 fn a_client_that_is_not_known_to_speak_clc_is_left_alone() {
     let (listener, _) = listener();

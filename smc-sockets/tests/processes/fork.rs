@@ -240,7 +240,7 @@ fn a_server_that_becomes_a_daemon_serves() {
     assert!(begin.elapsed() < SOON, "{:?}", begin.elapsed());
 }
 
-/// Its Proposal is sent, and not answered yet.
+/// The Proposal of the attempt is sent, and not answered yet.
 //= SHM-061 test
 #[test]
 fn an_attempt_that_a_child_drops_goes_on_in_the_parent() {
@@ -308,7 +308,7 @@ impl Living {
     }
 }
 
-/// Its Proposal is sent, and not answered yet: the engine has the connection, too.
+/// The Proposal of the attempt is sent, and not answered yet: the engine has the connection, too.
 //= SHM-061 test
 #[test]
 fn a_child_that_has_dropped_an_attempt_does_not_keep_the_end_from_the_server() {

@@ -124,7 +124,7 @@ fn what_a_program_accepts_by_itself_may_be_smc_r() {
     });
 }
 
-/// As those of a program that works, or spins for one connection whose server waits for another one.
+/// The program works, for example, or spins for one connection whose server waits for another one.
 #[test]
 fn handshakes_end_without_a_call_of_their_program() {
     // No more than the server's time for a Proposal.
@@ -225,7 +225,7 @@ fn without_a_stream_the_proposal_of_a_client_is_dropped() {
     });
 }
 
-/// It was accepted after that. What has come can be read behind a reset.
+/// The connection was accepted after the reset. What has come can be read behind a reset.
 #[test]
 fn the_proposal_of_a_client_that_has_reset_the_connection_is_dropped() {
     with_option(|option| {

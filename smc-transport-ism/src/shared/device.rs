@@ -108,7 +108,7 @@ pub struct Device {
 /// A DMB of this device.
 pub(super) struct OwnDmb {
     pub(super) channel: Key,
-    /// Its slot at the channel.
+    /// Slot of the DMB at the channel.
     pub(super) slot: Key,
     pub(super) token: DmbToken,
     pub(super) region: Arc<SharedRegion>,

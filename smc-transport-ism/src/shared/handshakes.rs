@@ -86,7 +86,7 @@ pub struct Announced {
     pub id: HandshakeId,
     /// The client.
     pub peer: Peer,
-    /// Its Proposal.
+    /// Proposal of the client.
     pub proposal: Vec<u8>,
 }
 

@@ -7,7 +7,7 @@ use smc_transport_ism::in_process;
 
 /// A backend: devices that reach each other. Dropping one is its exit.
 pub(crate) trait Lab {
-    /// Its device.
+    /// Device of the backend.
     type Device: IsmDevice;
     /// Whether it reports that a peer took a DMB back.
     const REPORTS_WITHDRAWALS: bool;

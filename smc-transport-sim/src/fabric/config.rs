@@ -9,7 +9,7 @@ use smc_proto::wire::types::{Gid, Mac, Mtu};
 pub struct PortConfig {
     /// The RNIC.
     pub device: DeviceId,
-    /// Its port, from 1.
+    /// Port of the RNIC, from 1.
     pub port: u8,
     /// The only GID of the port; its index is 0.
     pub gid: Gid,

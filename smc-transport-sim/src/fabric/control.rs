@@ -21,7 +21,8 @@ pub(super) type Answer = Result<FabricCompletion, Refusal>;
 pub(super) enum Refusal {
     /// The command is a mistake of the host.
     Mistake(String),
-    /// Its queue pair broke or its RNIC is gone, which the host may not know yet.
+    /// The queue pair of the command broke or the RNIC of the command is gone, which the host may
+    /// not know yet.
     Gone,
 }
 

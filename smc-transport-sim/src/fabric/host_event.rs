@@ -12,7 +12,7 @@ pub enum HostEvent {
     PortDown {
         /// The RNIC.
         device: DeviceId,
-        /// Its port.
+        /// Port of the RNIC.
         port: u8,
     },
     /// A port has its carrier again.

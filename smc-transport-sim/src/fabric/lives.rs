@@ -11,7 +11,7 @@ use super::watch::{FabricGroup, Watch};
 /// The life of a link, as its RNICs saw it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LinkRecord {
-    /// Its group.
+    /// Group of the link.
     pub group: FabricGroup,
     /// Hosts of its ends.
     pub hosts: [HostId; 2],
@@ -21,7 +21,7 @@ pub struct LinkRecord {
     pub harmed: Option<Instant>,
     /// When one of its ends was first stopped by its host.
     pub stopped: Option<Instant>,
-    /// Its number, once it was confirmed.
+    /// Number of the link, once it was confirmed.
     pub number: Option<LinkNumber>,
     /// When its first CONFIRM LINK was answered: from then on both ends use it.
     pub confirmed: Option<Instant>,

@@ -18,7 +18,7 @@ pub(super) struct Port {
     pub(super) receives: bool,
     /// Without carrier.
     pub(super) down: FaultSpan,
-    /// Its RNIC is gone.
+    /// The RNIC of the port is gone.
     pub(super) gone: FaultSpan,
     pub(super) lost_sent: FaultSpan,
     pub(super) lost_received: FaultSpan,

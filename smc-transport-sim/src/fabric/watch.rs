@@ -30,7 +30,7 @@ pub struct HostHarm {
     pub host: HostId,
     /// When it began.
     pub from: Instant,
-    /// Its latest end.
+    /// Latest end of the interval.
     pub until: Instant,
 }
 

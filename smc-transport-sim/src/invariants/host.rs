@@ -28,7 +28,7 @@ pub(super) struct HostLedger {
     pub(super) ism_aborted: BTreeSet<ConnId>,
     /// The last owner of a DMB, and whether that ended in order.
     pub(super) dmb_users: BTreeMap<u64, (ConnId, bool)>,
-    /// Its clock went wrong: its waits prove nothing.
+    /// The clock of the host went wrong: the waits of the host prove nothing.
     pub(super) wrong_clock: bool,
 }
 

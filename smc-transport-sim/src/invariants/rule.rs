@@ -37,7 +37,7 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// Its number.
+    /// Number of the rule.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

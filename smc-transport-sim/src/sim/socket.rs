@@ -52,7 +52,7 @@ pub struct SocketState {
 /// know it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Life {
-    /// Its host.
+    /// Host of the socket.
     pub host: HostId,
     /// When it was opened.
     pub opened: Instant,
@@ -62,7 +62,7 @@ pub struct Life {
     pub ended: Option<Instant>,
     /// The engine's handle; stays after the end.
     pub conn: Option<ConnId>,
-    /// Its alert token, once it was sent to the peer.
+    /// Alert token of the socket, once it was sent to the peer.
     pub alert_token: Option<u32>,
     /// The queue pair of this side that it named to the peer.
     pub queue_pair: Option<(HostId, Qpn)>,

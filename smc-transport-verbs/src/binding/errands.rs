@@ -14,7 +14,7 @@ use smc_proto::id::{BufferId, LinkId};
 
 use crate::rnic::{Rnic, RnicError};
 
-/// So many peers can be slow before another one waits for them.
+/// Number of peers that can be slow before another one waits for them.
 const THREADS: usize = 4;
 
 /// Outcome of an errand.

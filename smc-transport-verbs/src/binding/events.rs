@@ -24,7 +24,7 @@ pub enum PathChange {
     Changed {
         /// The RNIC.
         device: DeviceId,
-        /// Its port.
+        /// Port of the RNIC.
         port: u8,
     },
 }

@@ -44,16 +44,16 @@ impl RoceDevice {
         })
     }
 
-    /// Its name.
+    /// Name of the RNIC.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its ports as they are now.
+    /// Ports of the RNIC as they are now.
     ///
     /// # Errors
-    /// [`Unavailable`]: it may be gone.
+    /// [`Unavailable`]: the RNIC may be gone.
     pub fn ports(&self) -> Result<Vec<Port>, Unavailable> {
         self.list_ports()
             .map_err(|cause| Unavailable::of(&self.name, cause))

@@ -30,7 +30,7 @@ pub enum Obstacle {
     NotEthernet,
     /// The port has no GID with an interface of this network namespace.
     NoInterface,
-    /// Its interface is down, or has no carrier.
+    /// The interface of the port is down, or has no carrier.
     Interface(String),
     /// None of its GIDs serves either version.
     NoGid,

@@ -168,13 +168,13 @@ impl Options {
         only.is_none_or(|parts| parts.split(',').any(means))
     }
 
-    /// They take long.
+    /// The scripts take long.
     fn wants_scripts(&self, name: &str) -> bool {
         let asked_for = self.only.is_some() || self.campaign == Campaign::Full;
         asked_for && self.names(name) && self.direction.is_none()
     }
 
-    /// They take long, and the relaxed kernel adds nothing to them.
+    /// The programs take long, and the relaxed kernel adds nothing to them.
     fn wants_programs(&self, name: &str) -> bool {
         let asked_for = self.only.is_some() || self.campaign == Campaign::Full;
         asked_for && self.names(name) && !self.v1

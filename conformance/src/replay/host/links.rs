@@ -14,7 +14,7 @@ pub(in crate::replay) struct Captured {
     pub(super) number: Option<LinkNumber>,
     /// First packet number that a message announced.
     pub(super) announced_psn: Option<Psn>,
-    /// It takes and delivers no messages any more.
+    /// The queue pair takes and delivers no messages any more.
     pub(super) down: bool,
 }
 

@@ -28,7 +28,7 @@ pub struct Peer {
     pub gid: Gid,
     /// MAC of its port.
     pub mac: Mac,
-    /// Its queue pair.
+    /// Queue pair of the peer.
     pub qpn: Qpn,
 }
 

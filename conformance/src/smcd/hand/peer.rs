@@ -10,13 +10,13 @@ use crate::rig::peer::smcd;
 impl Hand {
     // ---- what the peer does -----------------------------------------------------------
 
-    /// Its Proposal.
+    /// Proposal of the peer.
     #[must_use]
     pub fn proposal(&self) -> ClcMessage {
         smcd::proposal(self.mode)
     }
 
-    /// Its half of a connection, with its DMB of this token.
+    /// The peer's half of a connection, with its DMB of this token.
     #[must_use]
     pub fn half(&self, first_contact: bool, token: u64) -> SmcdAcceptConfirm {
         smcd::half(self.mode, first_contact, token)

@@ -26,7 +26,7 @@ pub enum Carrier {
 }
 
 impl Carrier {
-    /// Its name.
+    /// Name of the carrier.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -8,7 +8,7 @@ use crate::demo::rung::Effect;
 /// The life of a link.
 #[derive(Clone, Debug)]
 pub struct LinkLife {
-    /// Its number, the same at both ends.
+    /// Number of the link, the same at both ends.
     pub number: u8,
     /// Where it begins at the client and at the server, as far as they announced that.
     pub ends: [Option<LinkEnd>; 2],

@@ -93,8 +93,7 @@ impl Times {
         })
     }
 
-    /// Those that came after an earlier reading; the shortest and the longest stay those of
-    /// all.
+    /// Times that came after an earlier reading; the shortest and the longest stay those of all.
     pub(super) fn since(&self, earlier: &Self) -> Self {
         let mut later = self.clone();
         for (of, before) in later.buckets.iter_mut().zip(&earlier.buckets) {

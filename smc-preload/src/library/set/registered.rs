@@ -26,7 +26,7 @@ pub(super) struct Registered {
     pub(super) is_pending: bool,
     /// The loop lists it while it is pending.
     pub(super) is_awaited: bool,
-    /// It is noted when to check whether it is late.
+    /// The set has noted when to check whether the connection is late.
     pub(super) is_early: bool,
 }
 

@@ -22,7 +22,7 @@ struct Side {
     conn: Connection,
     open: Option<Open>,
     attached: bool,
-    /// Its own memory to move from, unless that is the peer's DMB.
+    /// Memory of this side to move from, unless that is the peer's DMB.
     buffer: Vec<u8>,
     dmb: Vec<u8>,
     /// The peer signalled since this side last polled its head.

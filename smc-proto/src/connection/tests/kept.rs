@@ -42,9 +42,9 @@ fn write_fails(pair: &mut Pair, side: usize) -> bool {
 /// How the peer, side 1, ends after it has answered.
 #[derive(Clone, Copy, Debug)]
 enum End {
-    /// It closes while bytes for it are on their way.
+    /// The peer closes while bytes for it are on their way.
     Early,
-    /// It closes with bytes unread.
+    /// The peer closes with bytes unread.
     Unread,
     Aborts,
 }

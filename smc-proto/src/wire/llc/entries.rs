@@ -24,7 +24,7 @@ pub const MAX_OTHER_LINKS_V2: u8 = 2;
 pub struct RTokenPair {
     /// Key of the RMB on the link that carries the message.
     pub reference: RKey,
-    /// Its RToken on the new link.
+    /// RToken of the RMB on the new link.
     pub new: RToken,
 }
 

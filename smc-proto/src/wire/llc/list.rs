@@ -24,7 +24,8 @@ pub struct Entries<'a, T>(Source<'a, T>);
 enum Source<'a, T> {
     /// A whole number of entries as on the wire.
     Wire(&'a [u8]),
-    /// The same number of octets at most as a short message has room for.
+    /// A whole number of entries by value, in as many octets at most as a short message has
+    /// room for.
     Inline {
         octets: [u8; INLINE],
         length: u8,

@@ -58,7 +58,7 @@ pub(crate) trait Verbs: Send {
 pub(crate) struct PortNames {
     /// The device.
     pub(crate) device: String,
-    /// Its network interface.
+    /// Network interface of the port.
     pub(crate) interface: String,
     /// PNET ID of the port; empty if it has none.
     pub(crate) pnet: String,

@@ -25,7 +25,7 @@ pub(super) fn stranger(number: u32) -> u32 {
 }
 
 impl Stranger {
-    /// Its channel's first message is left unread.
+    /// The first message of the stranger's channel is left unread.
     pub(super) fn join(device: &mut Device, gid: u64, uid: u32) -> Self {
         let gid = Gid128 { gid, ext: 0 };
         let (mut channel, doorbells, far) = begun_by_hostile(device, gid);

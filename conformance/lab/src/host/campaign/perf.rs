@@ -63,7 +63,7 @@ impl Kind {
 /// What a test measured.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Figure {
-    /// As a sentence has it.
+    /// The figure as a sentence has it.
     text: String,
     /// Bytes to the server and from it, at least.
     bytes: [u64; 2],

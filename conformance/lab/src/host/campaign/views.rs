@@ -115,7 +115,7 @@ pub(super) fn compare(
     Ok(counted.map(|counted| format!("{listed}; {counted}")))
 }
 
-/// So many sessions end; the first difference, if there is one.
+/// `sessions` sessions of each role end; the first difference, if there is one.
 fn ended(pair: &mut Pair, sessions: usize) -> Result<Result<(), String>, Trouble> {
     for role in [Role::Client, Role::Server] {
         for _ in 0..sessions {
