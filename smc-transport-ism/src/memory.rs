@@ -14,6 +14,7 @@ mod file;
 mod reaper;
 pub(crate) mod system_calls;
 
+use reaper::Removal;
 pub(crate) use reaper::{Reaper, Reapers};
 
 #[cfg(test)]
@@ -22,6 +23,7 @@ pub(crate) use file::{DoorbellPage, PagesOf};
 pub use file::{file_size_limit, mapping_limit};
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use memmap2::MmapRaw;
@@ -52,8 +54,9 @@ pub(crate) struct SharedRegion {
     /// The process that mapped it. A child has the mapping, too, and may drop it; it is not
     /// kept from children, as they would unmap whatever else is at the address then.
     process: Process,
-    /// Thread that gives its pages back, if another user has the file.
-    reaper: Option<Reaper>,
+    /// Thread that gives its pages back, if another user has the file, and the state of its work
+    /// on the ring.
+    reaper: Option<(Reaper, Arc<Removal>)>,
     /// The owner of the memory is another process that can be trusted to give all pages back when
     /// it withdraws the file.
     owner_discards: bool,

@@ -8,6 +8,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use memmap2::{MmapOptions, UncheckedAdvice};
@@ -202,13 +203,23 @@ impl SharedRegion {
     /// either side, is of zeroes.
     //= SHM-051
     pub(crate) fn discard(&self) {
-        self.discard_from(0);
+        self.discard_from(0, false);
     }
 
-    /// Gives all pages back but the first, in which the head of a DMB is.
+    /// Gives all pages back but the first, in which the head of a DMB is. A thread that does so
+    /// later can be stopped by [`Self::keep_ring`].
     //= SHM-051
     pub(crate) fn discard_ring(&self) {
-        self.discard_from(rustix::param::page_size().min(self.len()));
+        self.discard_from(rustix::param::page_size().min(self.len()), true);
+    }
+
+    /// Keeps the pages that a thread was to give back after [`Self::discard_ring`], so that the
+    /// ring can be written again. Returns `false` if the thread gives pages back at the moment.
+    //= SHM-057
+    #[must_use]
+    pub(crate) fn keep_ring(&self) -> bool {
+        let mut removal = self.reaper.iter().map(|(_, removal)| removal);
+        removal.all(|removal| removal.cancel())
     }
 
     /// Gives all pages back of a file that its owner has withdrawn, unless the owner does that.
@@ -228,25 +239,27 @@ impl SharedRegion {
     /// Lets a thread of its own give pages back: a stranger has the file.
     //= SHM-056
     pub(crate) fn discard_by(&mut self, reaper: Reaper) {
-        self.reaper = Some(reaper);
+        self.reaper = Some((reaper, Arc::default()));
     }
 
     /// Whether a thread of its own gives pages back.
+    #[cfg(test)]
     pub(crate) fn has_reaper(&self) -> bool {
         self.reaper.is_some()
     }
 
-    /// Gives pages back, from an offset on which is that of a page. In a child, nothing: its
-    /// parent goes on with them.
-    fn discard_from(&self, at: usize) {
+    /// Gives pages back, from an offset on which is that of a page; `can_be_stopped` if a thread
+    /// that does so can be stopped by [`Self::keep_ring`]. In a child, nothing: its parent goes on with them.
+    fn discard_from(&self, at: usize, can_be_stopped: bool) {
         //= SHM-061
         if !self.process.is_current() {
             return;
         }
-        if let Some(reaper) = &self.reaper {
+        if let Some((reaper, removal)) = &self.reaper {
             if at < self.len() {
+                let (rest, removal) = (self.len() - at, can_be_stopped.then(|| removal.clone()));
                 // SAFETY: the rest of this mapping, which is shared, from a page on.
-                let again = unsafe { Mapping::again(self.address().add(at), self.len() - at) };
+                let again = unsafe { Mapping::again(self.address().add(at), rest, removal) };
                 // Without room for a mapping the pages stay, which is better than to wait.
                 again.into_iter().for_each(|mapping| reaper.submit(mapping));
             }

@@ -15,6 +15,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -125,7 +126,14 @@ impl Reapers {
             let next = self.lock().next(&mut uid, done);
             let Some(mapping) = next else { return };
             done = mapping.counts();
-            mapping.discard();
+            match &mapping.removal {
+                None => mapping.discard(),
+                Some(removal) if removal.begin() => {
+                    mapping.discard();
+                    removal.finish();
+                }
+                Some(_) => {}
+            }
         }
     }
 
@@ -144,6 +152,9 @@ impl Reaper {
     /// Gives the pages of a mapping back soon, and unmaps it.
     pub(super) fn submit(&self, mapping: Mapping) {
         let uid = self.uid;
+        if let Some(removal) = &mapping.removal {
+            removal.submit();
+        }
         let mut users = self.all.lock();
         let may_start = users.threads < THREADS;
         let pending = users.pending.entry(uid).or_insert_with(Pending::new);
@@ -172,19 +183,65 @@ impl Reaper {
     }
 }
 
+/// Pages stay in the file: no removal waits for its thread, or the last one is done.
+const IDLE: u8 = 0;
+/// A removal waits for its thread.
+const SUBMITTED: u8 = 1;
+/// The thread takes pages out.
+const BEGUN: u8 = 2;
+
+/// The removal of a ring's pages by a thread, which can be cancelled until the thread begins. The
+/// region shares it with each of its mappings that are submitted.
+#[derive(Debug, Default)]
+pub(super) struct Removal(AtomicU8);
+
+impl Removal {
+    /// A mapping is about to be submitted.
+    fn submit(&self) {
+        self.0.store(SUBMITTED, Ordering::Release);
+    }
+
+    /// The thread begins with a mapping. Returns `false` if it was cancelled.
+    fn begin(&self) -> bool {
+        self.exchange(SUBMITTED, BEGUN)
+    }
+
+    /// The thread has taken the pages out.
+    fn finish(&self) {
+        self.0.store(IDLE, Ordering::Release);
+    }
+
+    /// Keeps the pages that are left. Returns `false` if a thread takes pages out at the moment.
+    pub(super) fn cancel(&self) -> bool {
+        self.exchange(SUBMITTED, IDLE) || self.0.load(Ordering::Acquire) == IDLE
+    }
+
+    fn exchange(&self, from: u8, to: u8) -> bool {
+        let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
+        self.0.compare_exchange(from, to, success, failure).is_ok()
+    }
+}
+
 /// A second mapping of a region's pages, which no other code of this process knows.
 #[derive(Debug)]
 pub(super) struct Mapping {
     address: usize,
     len: usize,
+    /// The removal that this mapping is for, if it can be cancelled.
+    removal: Option<Arc<Removal>>,
 }
 
 impl Mapping {
-    /// Maps the pages of `len` bytes at `address` once more.
+    /// Maps the pages of `len` bytes at `address` once more, for a removal that can be cancelled if
+    /// `removal` is given.
     ///
     /// # Safety
     /// There must be a shared mapping of that length, at the beginning of a page.
-    pub(super) unsafe fn again(address: *mut u8, len: usize) -> io::Result<Self> {
+    pub(super) unsafe fn again(
+        address: *mut u8,
+        len: usize,
+        removal: Option<Arc<Removal>>,
+    ) -> io::Result<Self> {
         // SAFETY: with an old length of 0 the mapping that is there stays as it is, and
         // the kernel chooses where the new one comes.
         let address = unsafe { libc::mremap(address.cast(), 0, len, libc::MREMAP_MAYMOVE) };
@@ -192,7 +249,11 @@ impl Mapping {
             return Err(io::Error::last_os_error());
         }
         let address = address.expose_provenance();
-        Ok(Self { address, len })
+        Ok(Self {
+            address,
+            len,
+            removal,
+        })
     }
 
     fn counts(&self) -> usize {

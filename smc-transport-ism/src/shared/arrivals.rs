@@ -68,6 +68,12 @@ impl Device {
                     return Taken::Last;
                 }
             }
+            Arrival::Handshakes { ring, fd } => {
+                if !self.take_handshakes(key, ring, &fd) {
+                    self.close(key);
+                    return Taken::Last;
+                }
+            }
             Arrival::Event { code, info } => {
                 let event = DeviceEvent::software(peer, code, info);
                 self.reports.push_back(IsmReport::Event(event));

@@ -11,8 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::device::is_own_user;
-use super::handshakes::{self, Handshakes};
+use super::handshakes::Handshakes;
 use super::kept::Kept;
 use super::message::Message;
 use super::offers::Offers;
@@ -21,7 +20,7 @@ use super::pairing::Peer;
 use super::socket::{Received, Socket};
 use crate::device::{DmbToken, Gid128, IsmError};
 use crate::doorbell::{FIRST_PAGE, Listener, ParkTarget, Ring, SLOTS, Waker, pages_for};
-use crate::memory::{DoorbellPage, PagesOf, SharedRegion};
+use crate::memory::{DoorbellPage, PagesOf};
 use crate::slots::{Key, Slots};
 
 /// A channel of which this side has sent its first message.
@@ -184,6 +183,8 @@ pub(super) enum Arrival {
         ring: Ring,
         fd: OwnedFd,
     },
+    /// The peer sends the file for this side's CLC messages, which is not mapped yet.
+    Handshakes { ring: Ring, fd: OwnedFd },
     /// The peer withdrew a DMB.
     Withdrawn(DmbToken),
     /// The peer signalled an event.
@@ -290,22 +291,6 @@ impl Channel {
         is_valid
     }
 
-    /// Maps the peer's file for this side's CLC messages. Returns `false` if the peer may not send
-    /// it: it must be the first, of a kind that [`SharedRegion::open`] maps, and the peer must be of
-    /// this process's user.
-    //= SHM-065
-    fn take_handshakes(&mut self, ring: Ring, fd: &OwnedFd) -> bool {
-        if !is_own_user(self.uid) || ring.slot >= SLOTS {
-            return false;
-        }
-        match SharedRegion::open(fd, handshakes::LENGTH) {
-            Ok(region) => self.handshakes.take_theirs(region, ring),
-            // A lack of memory at this side is not an error of the peer.
-            Err(IsmError::System { .. }) => true,
-            Err(_) => false,
-        }
-    }
-
     /// Announces to the peer that a DMB is withdrawn. Waits in the outbox, without a limit, while
     /// the socket has no room.
     pub(super) fn withdraw(&mut self, dmb: Key, token: DmbToken) {
@@ -360,10 +345,9 @@ impl Channel {
                 ring: Ring { slot, generation },
                 fd,
             },
-            Received::Message(Message::Handshakes { slot, generation }, Some(fd))
-                if self.take_handshakes(Ring { slot, generation }, &fd) =>
-            {
-                Arrival::Inner
+            Received::Message(Message::Handshakes { slot, generation }, Some(fd)) => {
+                let ring = Ring { slot, generation };
+                Arrival::Handshakes { ring, fd }
             }
             // A message is stripped if this process has no descriptor left, which is not an error
             // of the peer. Without the file connections are not announced to this peer.

@@ -15,20 +15,19 @@
 //! announcements that wait, and a slot for each connection that is being made, for either role.
 //! A slot has one writer and holds one message at a time. Nothing of it is trusted: messages are
 //! copied out before they are parsed, and an announcement is only what the kernel names.
-//!
-//! Only peers of this process's own user have it.
 
 use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
 use super::channel::Channel;
-use super::device::{Device, is_own_user};
+use super::device::{Device, is_stranger};
 use super::message::Message;
 use super::pairing::{Peer, belongs};
-use crate::device::{DeviceEvent, IsmReport};
-use crate::doorbell::Ring;
-use crate::memory::SharedRegion;
+use crate::device::{DeviceEvent, IsmError, IsmReport};
+use crate::doorbell::{self, Ring};
+use crate::memory::{Reaper, SharedRegion};
 use crate::slots::Key;
 
 /// Connections of one role that can be made at a time over a channel.
@@ -276,14 +275,19 @@ impl Handshakes {
 }
 
 impl Channel {
-    /// Offers the peer the file for its messages, unless that was done.
-    fn offer_handshakes(&mut self) {
-        if self.handshakes.ours.is_some() || self.outbox.check_room(Instant::now()).is_err() {
-            return;
-        }
-        let Ok((region, fd)) = SharedRegion::create(LENGTH, false) else {
+    /// Whether the peer can be offered the file for its messages now: it was not, and the outbox
+    /// has room.
+    fn wants_handshakes(&self) -> bool {
+        self.handshakes.ours.is_none() && self.outbox.check_room(Instant::now()).is_ok()
+    }
+
+    /// Offers the peer the file for its messages. `reaper` frees its pages if the peer is a
+    /// stranger's.
+    fn offer_handshakes(&mut self, reaper: Option<Reaper>) {
+        let Ok((mut region, fd)) = SharedRegion::create(LENGTH, false) else {
             return;
         };
+        reaper.into_iter().for_each(|by| region.discard_by(by));
         let Some(slot) = self.take_slot(RUNG) else {
             return;
         };
@@ -296,16 +300,49 @@ impl Channel {
     }
 }
 
-/// Handshakes with peers of this process's own user that have met before.
+/// Handshakes with peers that this device has a channel to.
 impl Device {
-    /// Lets the peer of a channel announce connections.
+    /// Lets the peer of a channel announce connections, unless that was done. If the peer's user is
+    /// a stranger that has too many descriptors in flight or locks its files, the next pairing
+    /// tries again.
     //= SHM-065
     pub(super) fn offer_handshakes(&mut self, key: Key) {
-        if let Some(channel) = self.channels.at_mut(key)
-            && is_own_user(channel.uid)
-        {
-            channel.offer_handshakes();
+        let Some(channel) = self.channels.at(key) else {
+            return;
+        };
+        let uid = channel.uid;
+        if !channel.wants_handshakes() || self.check_in_flight(uid).is_err() {
+            return;
+        }
+        let Ok(reaper) = self.reaper_toward(key) else {
+            return;
+        };
+        if let Some(channel) = self.channels.at_mut(key) {
+            channel.offer_handshakes(reaper);
             self.after_send(key);
+        }
+    }
+
+    /// Maps the peer's file for this side's messages. Returns `false` if the peer may not send it:
+    /// it must be the first, and of a kind that [`SharedRegion::open`] maps.
+    //= SHM-065
+    pub(super) fn take_handshakes(&mut self, key: Key, ring: Ring, fd: &OwnedFd) -> bool {
+        let Some(channel) = self.channels.at_mut(key) else {
+            return true;
+        };
+        if ring.slot >= doorbell::SLOTS {
+            return false;
+        }
+        match SharedRegion::open(fd, LENGTH) {
+            Ok(mut region) => {
+                if is_stranger(channel.uid) {
+                    region.discard_by(self.reapers.of(channel.uid));
+                }
+                channel.handshakes.take_theirs(region, ring)
+            }
+            // A lack of memory at this side is not an error of the peer.
+            Err(IsmError::System { .. }) => true,
+            Err(_) => false,
         }
     }
 
@@ -347,6 +384,7 @@ impl Device {
             write(region, at, stamp(number, 1), (cookie, proposal));
         }
         handshakes.index(index, cookie);
+        self.expect_offer(channel);
         Some(HandshakeId {
             channel,
             slot: index,
@@ -366,9 +404,7 @@ impl Device {
     /// which is `uid`'s, as the kernel reports the owner of the other end.
     //= SHM-067
     pub fn take_announcement(&mut self, cookie: u64, uid: u32) -> Option<Announced> {
-        let may = |at: &Channel| {
-            belongs(at.uid, uid) && is_own_user(at.uid) && at.handshakes.theirs.is_some()
-        };
+        let may = |at: &Channel| belongs(at.uid, uid) && at.handshakes.theirs.is_some();
         let peers = self.channels.iter().filter(|(_, at)| may(at));
         let found = { peers }.find_map(|(key, at)| Some((key, at.handshakes.find(cookie)?)));
         let (channel, slot) = found?;
@@ -399,6 +435,7 @@ impl Device {
             is_client: false,
         };
         let proposal = clc.bytes;
+        self.expect_offer(channel);
         Some(Announced { id, peer, proposal })
     }
 
@@ -514,6 +551,8 @@ impl Device {
             write(region, at, stamp(id.number, 2), (cookie, decline));
         }
         handshakes.free.push(id.slot);
+        // The peer offers no DMB for it.
+        channel.offers.claim();
     }
 
     /// The report of a ring for handshakes, if none of that channel is due already.

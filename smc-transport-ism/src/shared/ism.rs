@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Instant;
 
 use super::channel::Channel;
-use super::device::{Attached, Device, OwnDmb, is_own_user, is_stranger};
+use super::device::{Attached, Device, OwnDmb, is_stranger};
 use super::facts;
 use super::kept::Named;
 use super::offers::Offer;
@@ -105,16 +105,10 @@ impl IsmDevice for Device {
         Ok(())
     }
 
-    /// The DMB's owner may name it again at once, where its peer is of this process's own user:
-    /// the peer keeps its mapping. What a stranger has written to is made anew, and so is what a
-    /// peer of root has, to which this process is a stranger.
+    /// The DMB's owner may name it again at once: the peer keeps its mapping.
     //= SHM-057
     fn clear_dmb(&mut self, dmb: Dmb) -> Result<(), IsmError> {
         let own = self.dmbs.at_mut(dmb.0).ok_or(IsmError::Stale)?;
-        let peer = self.channels.at(own.channel);
-        if peer.is_none_or(|peer| !is_own_user(peer.uid)) {
-            return Err(IsmError::Unsupported);
-        }
         own.clear()?;
         self.reports
             .retain(|report| !matches!(report, IsmReport::Signalled { dmb: of, .. } if *of == dmb));
@@ -143,9 +137,7 @@ impl IsmDevice for Device {
             Some(known) => known,
             None => {
                 let channel = self.find_offer(peer, token).ok_or(IsmError::Token)?;
-                self.check_unread(channel)?;
-                let uid = self.channels.at(channel).map_or(0, |at| at.uid);
-                self.check_share(uid, ATTACHED_OF_A_STRANGER, |at| at.attached as usize)?;
+                self.check_attached(channel)?;
                 let Offer { region, ring, .. } = self.claim(channel, token, len)?;
                 (channel, region, ring)
             }
@@ -345,6 +337,17 @@ impl Device {
         Ok(())
     }
 
+    /// Checks that one more DMB that was offered over a channel can be attached.
+    ///
+    /// # Errors
+    /// [`IsmError::Exhausted`] if the peer's user is a stranger that has no more of either: memory
+    /// by [`Self::check_unread`], or attachments.
+    fn check_attached(&self, channel: Key) -> Result<(), IsmError> {
+        self.check_unread(channel)?;
+        let uid = self.channels.at(channel).map_or(0, |at| at.uid);
+        self.check_share(uid, ATTACHED_OF_A_STRANGER, |at| at.attached as usize)
+    }
+
     fn own(&self, dmb: Dmb) -> Result<&OwnDmb, IsmError> {
         self.dmbs.at(dmb.0).ok_or(IsmError::Stale)
     }
@@ -421,11 +424,10 @@ impl Device {
         }
     }
 
-    /// Takes a DMB out of those whose connections have ended, which the peer names again. Not
-    /// one of a stranger: a thread may be about to take its pages, and it counts as an offer.
+    /// Takes a DMB out of those whose connections have ended, which the peer names again.
     ///
     /// # Errors
-    /// [`IsmError::Length`] if it is shorter than `len`; it stays there.
+    /// Those of [`Self::check_attached`] and of [`Kept::take`]; it stays there.
     //= SHM-057
     fn find_finished(
         &mut self,
@@ -433,21 +435,16 @@ impl Device {
         token: DmbToken,
         len: u32,
     ) -> Result<Option<(Key, Named)>, IsmError> {
-        if is_stranger(peer.uid) {
-            return Ok(None);
-        }
         let of_peer = self.channels.iter().filter(|(_, at)| at.owner() == peer);
-        let known = of_peer.filter_map(|(key, at)| Some((key, at.kept.len_of(token)?)));
-        let Some((key, has)) = { known }.next() else {
+        let known = of_peer.filter_map(|(key, at)| Some((key, at.kept.find(token)?)));
+        let Some((key, place)) = { known }.next() else {
             return Ok(None);
         };
-        if len as usize > has {
-            return Err(IsmError::Length);
-        }
-        let channel = self.channels.at_mut(key);
-        let dmb = channel.and_then(|at| at.kept.take(token));
+        self.check_attached(key)?;
+        let channel = self.channels.at_mut(key).ok_or(IsmError::Unreachable)?;
+        let dmb = channel.kept.take(place, len)?;
         self.expected_is_claimed(key);
-        Ok(dmb.map(|dmb| (key, dmb)))
+        Ok(Some((key, dmb)))
     }
 
     #[inline]

@@ -16,17 +16,16 @@
 //!   least; a few stay longer.
 //! - Pages that this side has touched first are charged to its memory cgroup as long as the peer
 //!   keeps the file. Only a mapping of this side can free them.
-//! - A peer of this process's own user uses a DMB again for its next connection. Its finished DMBs
-//!   are kept for [`WHOLE_FOR`], a few of them with all pages, so that attaching again costs
-//!   nothing. A DMB of a stranger, that is a user other than root and this process's own, is not
-//!   attached again: a thread frees its pages at some time.
+//! - The peer uses a DMB again for its next connection. Its finished DMBs are kept for
+//!   [`WHOLE_FOR`], a few of them with all pages, so that attaching again costs nothing. Of a
+//!   stranger, that is a user other than root and this process's own, a thread frees the pages; if
+//!   it does so at the moment, the DMB cannot be attached again.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::channel::Channel;
-use super::device::{Device, is_own_user, is_stranger};
+use super::device::{Device, is_stranger};
 use crate::device::{DmbToken, IsmError};
 use crate::doorbell::Ring;
 use crate::memory::{Reaper, SharedRegion};
@@ -63,6 +62,10 @@ pub(super) const WHOLE: usize = 64 << 20;
 
 /// Most finished DMBs of one peer that keep all pages.
 pub(super) const MOST_WHOLE: usize = 512;
+
+/// Most bytes that this side has written to the finished DMBs of all peers of one stranger that
+/// keep all pages.
+pub(super) const WHOLE_OF_A_STRANGER: usize = 16 << 20;
 
 /// A mapped DMB of a peer.
 #[derive(Debug)]
@@ -109,8 +112,8 @@ pub(super) struct Kept {
 
 impl Kept {
     /// Keeps a DMB that an attachment no longer uses. `finished`: its owner reads nothing more but
-    /// the head. `reusable`: its owner may announce it again.
-    fn keep(&mut self, dmb: Named, finished: bool, reusable: bool, now: Instant) {
+    /// the head, and may announce it again.
+    fn keep(&mut self, dmb: Named, finished: bool, now: Instant) {
         let is_same_memory = |of: &Named| Arc::ptr_eq(&of.region, &dmb.region);
         if self.unread.iter().any(is_same_memory) {
             return;
@@ -131,11 +134,7 @@ impl Kept {
             dmb,
             whole: Some(written),
         });
-        let (count, bytes) = match reusable {
-            true => (MOST_WHOLE, WHOLE),
-            false => (0, 0),
-        };
-        while self.whole > 0 && (self.whole > count || self.written > bytes) {
+        while self.whole > 0 && (self.whole > MOST_WHOLE || self.written > WHOLE) {
             self.free_oldest_ring();
         }
     }
@@ -178,23 +177,27 @@ impl Kept {
         None
     }
 
-    /// Takes out the newest finished DMB with this token, to attach it again.
-    pub(super) fn take(&mut self, token: DmbToken) -> Option<Named> {
-        let place = self
-            .finished
-            .iter()
-            .rposition(|finished| finished.dmb.token == token)?;
-        self.remove(place)
+    /// Place of the newest finished DMB with this token.
+    pub(super) fn find(&self, token: DmbToken) -> Option<usize> {
+        let is_it = |finished: &Finished| finished.dmb.token == token;
+        self.finished.iter().rposition(is_it)
     }
 
-    /// Length in bytes of the finished DMB that [`Self::take`] returns for a token, if it can be
-    /// attached again.
-    pub(super) fn len_of(&self, token: DmbToken) -> Option<usize> {
-        let mut newest_first = self.finished.iter().rev();
-        let found = newest_first.find(|finished| finished.dmb.token == token);
-        // A DMB that was mapped while this process had another user may be a stranger's.
-        let usable = found.filter(|finished| !finished.dmb.region.has_reaper());
-        usable.map(|finished| finished.dmb.region.len())
+    /// Takes out the finished DMB at a place, to attach it again.
+    ///
+    /// # Errors
+    /// [`IsmError::Length`] if it is shorter than `len`; [`IsmError::Exhausted`] if a thread takes
+    /// pages out of it at the moment. It stays there.
+    //= SHM-057
+    pub(super) fn take(&mut self, place: usize, len: u32) -> Result<Named, IsmError> {
+        let finished = self.finished.get(place).ok_or(IsmError::Token)?;
+        if len as usize > finished.dmb.region.len() {
+            return Err(IsmError::Length);
+        }
+        if !finished.dmb.region.keep_ring() {
+            return Err(IsmError::Exhausted);
+        }
+        self.remove(place).ok_or(IsmError::Token)
     }
 
     /// Frees the finished DMB that has been kept longest.
@@ -271,8 +274,9 @@ impl Device {
         let now = Instant::now();
         if let Some(channel) = self.channels.at_mut(key) {
             let uid = channel.uid;
-            channel.kept.keep(dmb, finished, is_own_user(uid), now);
-            if is_stranger(uid) && channel.kept.finished.len() > FINISHED_OF_A_STRANGER {
+            channel.kept.keep(dmb, finished, now);
+            if is_stranger(uid) && finished {
+                self.limit_whole(uid);
                 self.limit_finished(uid);
             }
             self.expire_finished(key, now);
@@ -296,22 +300,45 @@ impl Device {
         }
     }
 
+    /// Frees pages of finished DMBs of the channel that has most of them, as long as those of a
+    /// user, over all its channels, have more than [`WHOLE_OF_A_STRANGER`].
+    //= SHM-051
+    fn limit_whole(&mut self, uid: u32) {
+        while self.sum_of(uid, |kept| kept.written) > WHOLE_OF_A_STRANGER {
+            let Some(fullest) = self.fullest_of(uid, |kept| kept.written) else {
+                return;
+            };
+            fullest.free_oldest_ring();
+        }
+    }
+
     /// Frees the oldest finished DMB of the channel with the most, if a user has more than
     /// [`FINISHED_OF_A_USER`] over all channels.
     //= SHM-051
     fn limit_finished(&mut self, uid: u32) {
+        let count = |kept: &Kept| kept.finished.len();
+        if self.sum_of(uid, count) > FINISHED_OF_A_USER
+            && let Some(fullest) = self.fullest_of(uid, count)
+        {
+            fullest.drop_oldest();
+        }
+    }
+
+    /// Sum of what `count` counts of the kept DMBs of a user's channels.
+    fn sum_of(&self, uid: u32, count: impl Fn(&Kept) -> usize) -> usize {
         let channels = self.channels.iter();
         let of_user = channels.filter(|(_, channel)| channel.uid == uid);
-        let counts = of_user.map(|(key, channel)| (channel.kept.finished.len(), key));
-        let counts: Vec<_> = counts.collect();
-        if counts.iter().map(|(count, _)| count).sum::<usize>() <= FINISHED_OF_A_USER {
-            return;
-        }
-        if let Some((_, fullest)) = counts.into_iter().max()
-            && let Some(channel) = self.channels.at_mut(fullest)
-        {
-            channel.kept.drop_oldest();
-        }
+        of_user.map(|(_, channel)| count(&channel.kept)).sum()
+    }
+
+    /// Kept DMBs of that channel of a user for which `count` is greatest.
+    fn fullest_of(&mut self, uid: u32, count: impl Fn(&Kept) -> usize) -> Option<&mut Kept> {
+        let channels = self.channels.iter();
+        let of_user = channels.filter(|(_, channel)| channel.uid == uid);
+        let (fullest, _) = of_user.max_by_key(|(_, channel)| count(&channel.kept))?;
+        self.channels
+            .at_mut(fullest)
+            .map(|channel| &mut channel.kept)
     }
 
     /// The thread that frees pages of a peer's files, if the peer is a stranger's. Freeing could
@@ -344,13 +371,9 @@ impl Device {
         let Some(uid) = stranger.filter(|uid| is_stranger(*uid)) else {
             return Ok(());
         };
-        if self.reapers.of(uid).is_behind() {
-            return Err(IsmError::Exhausted);
-        }
-        let channels = self.channels.iter();
-        let of_user = channels.filter(|(_, channel)| channel.uid == uid);
-        let unread = |(_, channel): (Key, &Channel)| channel.kept.unread();
-        if of_user.map(unread).sum::<usize>() >= UNREAD_OF_A_STRANGER {
+        if self.reapers.of(uid).is_behind()
+            || self.sum_of(uid, Kept::unread) >= UNREAD_OF_A_STRANGER
+        {
             return Err(IsmError::Exhausted);
         }
         Ok(())

@@ -158,6 +158,13 @@ impl Device {
         true
     }
 
+    /// A rendezvous over this channel has begun, in which the peer offers a DMB.
+    pub(super) fn expect_offer(&mut self, key: Key) {
+        if let Some(channel) = self.channels.at_mut(key) {
+            channel.offers.expect(Instant::now());
+        }
+    }
+
     /// Unmaps what exceeds a bound behind a new offer over this channel.
     //= SHM-041
     fn limit_offers(&mut self, key: Key, now: Instant) {

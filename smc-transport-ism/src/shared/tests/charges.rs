@@ -3,15 +3,13 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use rustix::process::Uid;
-
 use super::{HOSTILE, LEN, begun_by_hostile, memory, with_hostile};
 use crate::device::{DmbToken, Gid128, IsmDevice, IsmError, MAX_DMB_LEN, RemoteDmb};
 use crate::memory::{DoorbellPage, SharedRegion};
 use crate::shared::Device;
 use crate::shared::kept::{
     FINISHED, FINISHED_OF_A_STRANGER, FINISHED_OF_A_USER, TIME_TO_READ, UNREAD_OF_A_STRANGER,
-    WHOLE, WHOLE_FOR,
+    WHOLE, WHOLE_FOR, WHOLE_OF_A_STRANGER,
 };
 use crate::shared::message::Message;
 use crate::shared::socket::{Received, Socket};
@@ -224,8 +222,11 @@ fn heads_that_a_stranger_does_not_read_are_given_up_after_a_time() {
         head == [9; 32]
     };
     assert!(files.iter().all(has_head));
+    // First the pages behind the heads are due, then the heads.
     let due = device.alarm.at().expect("the device has set its alarm");
-    assert!(due >= begin + TIME_TO_READ && due <= Instant::now() + TIME_TO_READ);
+    assert!(due >= begin + WHOLE_FOR && due <= Instant::now() + WHOLE_FOR);
+    expire(&mut device);
+    assert!(files.iter().all(has_head));
     let (channel, _) = device.channels.iter().next().unwrap();
     device.expire_finished(channel, Instant::now() + TIME_TO_READ);
     // A thread of its own gives pages back that a stranger's file has.
@@ -471,72 +472,99 @@ fn finished_dmbs_count_by_what_was_written_to_them() {
 
 //= SHM-057 test
 #[test]
-fn an_own_dmb_is_used_again_with_an_empty_head_and_not_for_strangers() {
-    let (mut device, far, _doorbells) = with_hostile();
-    let dmb = device.register_dmb(LEN, HOSTILE, None).unwrap();
-    let Received::Message(Message::Offer { .. }, Some(file)) = far.receive() else {
-        panic!("no offer")
-    };
-    let region = SharedRegion::open(&file, LEN).unwrap();
-    region.copy_in(0, &[9; 64]).unwrap();
-    while device.poll().is_some() {}
-    device.clear_dmb(dmb).unwrap();
-    let mut head = [1; 33];
-    device.read(dmb, 0, &mut head).unwrap();
-    assert_eq!(head[..32], [0; 32], "the head");
-    assert!(!device.poll_head(dmb, &mut [0; 32]), "nothing new");
-    region.copy_in(8, &[3; 8]).unwrap();
-    assert!(device.poll_head(dmb, &mut [0; 32]));
-    estrange(&mut device);
-    assert_eq!(device.clear_dmb(dmb), Err(IsmError::Unsupported));
-}
-
-/// A thread of its own takes pages out of a stranger's file, at some time: the next connection may
-/// have written to them by then.
-//= SHM-057 test
-#[test]
-fn a_finished_dmb_of_a_stranger_is_not_attached_again() {
-    let (mut device, far, _doorbells) = with_hostile();
-    estrange(&mut device);
-    let (file, remote) = written(&mut device, &far, 1);
-    device.discard_dmb(remote).unwrap();
-    let outcome = device.attach_dmb(HOSTILE, DmbToken(1), LEN);
-    if let Ok(again) = outcome {
-        device
-            .move_data(again, 0, 32, &[5; LEN as usize - 32])
-            .unwrap();
-        while taken(&file) == LEN.into() {
-            std::thread::yield_now();
+fn an_own_dmb_is_used_again_with_an_empty_head() {
+    for is_stranger in [false, true] {
+        let (mut device, far, _doorbells) = with_hostile();
+        if is_stranger {
+            estrange(&mut device);
         }
-        let lost = read(&file)[32..].iter().filter(|byte| **byte != 5).count();
-        panic!("{lost} bytes of the next connection are lost");
-    }
-    assert_eq!(outcome.err(), Some(IsmError::Token));
-}
-
-/// To a peer of root a process of another user is a stranger, whose DMBs it does not attach again.
-//= SHM-057 test
-#[test]
-fn a_dmb_for_a_peer_of_root_is_used_again_by_processes_of_root_only() {
-    let test = || {
-        let (mut device, _far, _doorbells) = with_hostile();
         let dmb = device.register_dmb(LEN, HOSTILE, None).unwrap();
-        device.channels.for_each(|channel| channel.uid = 0);
-        device.clear_dmb(dmb)
-    };
-    if rustix::process::geteuid().is_root() {
-        assert_eq!(test(), Ok(()));
+        let Received::Message(Message::Offer { .. }, Some(file)) = far.receive() else {
+            panic!("no offer")
+        };
+        let region = SharedRegion::open(&file, LEN).unwrap();
+        region.copy_in(0, &[9; 64]).unwrap();
+        while device.poll().is_some() {}
+        device.clear_dmb(dmb).unwrap();
+        let mut head = [1; 33];
+        device.read(dmb, 0, &mut head).unwrap();
+        assert_eq!(head[..32], [0; 32], "the head");
+        assert!(!device.poll_head(dmb, &mut [0; 32]), "nothing new");
+        region.copy_in(8, &[3; 8]).unwrap();
+        assert!(device.poll_head(dmb, &mut [0; 32]));
     }
-    let of_another_user = move || {
-        if rustix::process::geteuid().is_root() {
-            // Of this thread alone.
-            let [root, another] = [0, 65_533].map(Uid::from_raw);
-            rustix::thread::set_thread_res_uid(root, another, root).unwrap();
+}
+
+/// A thread takes pages out of a stranger's file. It leaves them alone once the DMB is attached
+/// again, as the next connection may have written to them by then.
+//= SHM-057 test
+#[test]
+fn a_finished_dmb_of_a_stranger_is_attached_again_with_its_pages() {
+    for is_expired in [false, true] {
+        let (mut device, far, _doorbells) = with_hostile();
+        estrange(&mut device);
+        for round in 1..=200_u64 {
+            let (file, remote) = written(&mut device, &far, round);
+            device.discard_dmb(remote).unwrap();
+            if is_expired {
+                expire(&mut device);
+            }
+            let again = match device.attach_dmb(HOSTILE, DmbToken(round), LEN) {
+                Ok(again) => again,
+                // The thread is at it.
+                Err(IsmError::Exhausted) if is_expired => continue,
+                outcome => panic!("{outcome:?}"),
+            };
+            device
+                .move_data(again, 0, 32, &[5; LEN as usize - 32])
+                .unwrap();
+            if round % 20 == 0 {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            let lost = read(&file)[32..].iter().filter(|byte| **byte != 5).count();
+            assert_eq!(lost, 0, "bytes of the next connection are lost");
+            device.detach_dmb(again).unwrap();
+            let token = DmbToken(round);
+            far.send(Message::Withdraw { token }, None).unwrap();
+            device.note_readable();
+            assert_eq!(device.poll(), None);
         }
-        test()
-    };
-    let outcome = std::thread::spawn(of_another_user).join().unwrap();
-    assert_eq!(outcome, Err(IsmError::Unsupported));
+    }
+}
+
+/// However many channels a stranger has: pages that are kept for its next connections are bounded.
+//= SHM-051 test
+#[test]
+fn finished_dmbs_of_a_stranger_keep_few_pages() {
+    let (mut device, far, _doorbells) = with_hostile();
+    let other = Gid128 { gid: 7, ext: 7 };
+    let (_other_doorbells, other_far) = super::join_hostile(&mut device, other);
+    estrange(&mut device);
+    let most = WHOLE_OF_A_STRANGER / MAX_DMB_LEN as usize;
+    let mut files = Vec::new();
+    for token in 1..=most as u64 {
+        for (peer, far) in [(HOSTILE, &far), (other, &other_far)] {
+            let file = offered(far, token, MAX_DMB_LEN);
+            let remote = device
+                .attach_dmb(peer, DmbToken(token), MAX_DMB_LEN)
+                .unwrap();
+            device.move_data(remote, 0, MAX_DMB_LEN - 1, &[1]).unwrap();
+            device.discard_dmb(remote).unwrap();
+            files.push(file);
+        }
+    }
+    let whole = || files.iter().filter(|file| taken(file) > 0).count();
+    let end = Instant::now() + Duration::from_secs(10);
+    while whole() > most {
+        assert!(Instant::now() < end, "{} files keep pages", whole());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(
+        files[most..].iter().all(|file| taken(file) > 0),
+        "the newest"
+    );
+    expire(&mut device);
+    files.iter().for_each(await_empty);
 }
 
 /// Connections that end at the same time may have more DMBs than heads are kept: the owner keeps

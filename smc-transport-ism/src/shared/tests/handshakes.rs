@@ -1,6 +1,7 @@
 //! CLC messages in shared memory: what a peer may write there, and what comes of it.
 
 use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
 
 use super::{HOSTILE, joined, memory, with_hostile};
 use crate::device::{DeviceEvent, IsmDevice, IsmReport};
@@ -13,8 +14,14 @@ use crate::shared::{Device, HANDSHAKES};
 
 /// Two devices that have met: each may announce connections to the other.
 fn met() -> (Device, Device) {
+    met_as(own())
+}
+
+/// Two devices that have met, each of which takes the other for one of this user's.
+fn met_as(uid: u32) -> (Device, Device) {
     let (mut one, mut two) = joined();
     for device in [&mut one, &mut two] {
+        device.channels.for_each(|at| at.uid = uid);
         let key = device.channels.iter().next().unwrap().0;
         device.offer_handshakes(key);
     }
@@ -47,7 +54,13 @@ fn is_rung(device: &mut Device) -> bool {
 //= SHM-067 test
 #[test]
 fn a_handshake_takes_two_messages_of_the_client_and_one_of_the_server() {
-    let (mut client, mut server) = met();
+    for uid in [own(), own() + 1] {
+        handshakes_with_a_peer_of(uid);
+    }
+}
+
+fn handshakes_with_a_peer_of(uid: u32) {
+    let (mut client, mut server) = met_as(uid);
     let to = peer(&client);
     for round in 1..=600 {
         assert!(!server.has_announcements());
@@ -55,14 +68,14 @@ fn a_handshake_takes_two_messages_of_the_client_and_one_of_the_server() {
         assert!(!is_rung(&mut server), "the process that accepts finds it");
         assert!(server.has_announcements());
         // The kernel reports the owner of the socket.
-        assert!(server.take_announcement(round + 1, own()).is_none());
-        if own() != 0 {
+        assert!(server.take_announcement(round + 1, uid).is_none());
+        if uid != 0 {
             // Root may speak for any user.
-            assert!(server.take_announcement(round, own() + 1).is_none());
+            assert!(server.take_announcement(round, uid + 1).is_none());
         }
-        let announced = server.take_announcement(round, own()).unwrap();
+        let announced = server.take_announcement(round, uid).unwrap();
         assert_eq!(announced.proposal, b"proposal");
-        assert!(server.take_announcement(round, own()).is_none(), "once");
+        assert!(server.take_announcement(round, uid).is_none(), "once");
         assert_eq!(client.receive_clc(id), None);
         assert!(server.send_clc(announced.id, 7, b"accept"));
         assert!(is_rung(&mut client));
@@ -210,33 +223,102 @@ fn what_a_peer_writes_at_random_is_no_announcement() {
     assert_eq!(device.announce(&announced.peer, 1, b"proposal"), None);
 }
 
-/// Strangers have no such files, nor may any peer send a second one or one of another kind.
+/// A peer sends the file once, and one of the right kind.
 //= SHM-065 test
 #[test]
-fn only_peers_of_the_own_user_have_files_for_handshakes() {
+fn a_peer_has_one_file_for_handshakes() {
     let files = |count: usize, len: u32| -> Vec<_> { (0..count).map(|_| memory(len)).collect() };
-    for (is_stranger, files, ends) in [
-        (false, files(1, LENGTH), false),
-        (false, files(2, LENGTH), true),
-        (false, files(1, LENGTH + 4096), true),
-        (true, files(1, LENGTH), true),
+    for (files, ends) in [
+        (files(1, LENGTH), false),
+        (files(2, LENGTH), true),
+        (files(1, LENGTH + 4096), true),
     ] {
-        let (mut device, far, _doorbells) = with_hostile();
-        let key = device.channels.iter().next().unwrap().0;
-        if is_stranger {
-            device.channels.for_each(|at| at.uid = own() + 1);
+        for uid in [own(), own() + 1] {
+            let (mut device, far, _doorbells) = with_hostile();
+            let key = device.channels.iter().next().unwrap().0;
+            device.channels.for_each(|at| at.uid = uid);
+            device.offer_handshakes(key);
+            device.offer_handshakes(key);
+            let offered = far.receive();
+            let is_file = |at| matches!(at, Received::Message(Message::Handshakes { .. }, Some(_)));
+            assert!(is_file(offered) && matches!(far.receive(), Received::Nothing));
+            let message = Message::Handshakes {
+                slot: 0,
+                generation: 1,
+            };
+            for file in &files {
+                far.send(message, Some(file.as_fd())).unwrap();
+            }
+            device.note_readable();
+            let vanished = IsmReport::Event(DeviceEvent::vanished(HOSTILE));
+            assert_eq!(device.poll(), ends.then_some(vanished));
         }
-        device.offer_handshakes(key);
-        assert_eq!(matches!(far.receive(), Received::Nothing), is_stranger);
-        let message = Message::Handshakes {
-            slot: 0,
-            generation: 1,
-        };
-        for file in &files {
-            far.send(message, Some(file.as_fd())).unwrap();
+    }
+}
+
+/// What this side has written to a stranger's file, and read of its own, is freed by a thread when
+/// the channel ends, though the peer keeps both files.
+//= SHM-051 test
+//= SHM-056 test
+#[test]
+fn files_for_handshakes_are_empty_after_the_channel() {
+    let (mut device, far, _doorbells) = with_hostile();
+    let key = device.channels.iter().next().unwrap().0;
+    device.channels.for_each(|at| at.uid = own() + 1);
+    device.offer_handshakes(key);
+    let Received::Message(Message::Handshakes { .. }, Some(ours)) = far.receive() else {
+        panic!("no file")
+    };
+    let theirs = memory(LENGTH);
+    let (slot, generation) = (0, 1);
+    let message = Message::Handshakes { slot, generation };
+    far.send(message, Some(theirs.as_fd())).unwrap();
+    device.note_readable();
+    assert_eq!(device.poll(), None);
+    assert!(!device.has_announcements());
+    let region = SharedRegion::open(&ours, LENGTH).unwrap();
+    region.copy_in(0, &vec![1; LENGTH as usize]).unwrap();
+    let taken = |file| rustix::fs::fstat(file).unwrap().st_blocks;
+    assert!(taken(&ours) > 0 && taken(&theirs) > 0);
+    drop(far);
+    device.note_readable();
+    while device.poll().is_some() {}
+    let end = Instant::now() + Duration::from_secs(10);
+    while taken(&ours) > 0 || taken(&theirs) > 0 {
+        assert!(Instant::now() < end, "pages stay");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// A process of a stranger's may have more connections under way than offers that are kept for
+/// nothing.
+//= SHM-041 test
+#[test]
+fn each_connection_that_a_stranger_announces_may_bring_an_offer() {
+    let (mut client, mut server) = met_as(own() + 1);
+    let to = peer(&client);
+    let (at_server, at_client) = (peer(&client).gid, peer(&server).gid);
+    let mut offers = Vec::new();
+    for cookie in 1..=100 {
+        client.announce(&to, cookie, b"proposal").unwrap();
+        server.take_announcement(cookie, own() + 1).unwrap();
+        // The server offers its DMB with the Accept, the client with the Confirm.
+        let of_server = server.register_dmb(1 << 16, at_client, None).unwrap();
+        let of_client = client.register_dmb(1 << 16, at_server, None).unwrap();
+        client.note_readable();
+        server.note_readable();
+        let mut tokens = [None; 2];
+        for (device, token) in [&mut server, &mut client].into_iter().zip(&mut tokens) {
+            while let Some(report) = device.poll() {
+                if let IsmReport::DmbRegistered { token: of, .. } = report {
+                    *token = Some(of);
+                }
+            }
         }
-        device.note_readable();
-        let vanished = IsmReport::Event(DeviceEvent::vanished(HOSTILE));
-        assert_eq!(device.poll(), ends.then_some(vanished));
+        offers.push((tokens.map(Option::unwrap), of_server, of_client));
+    }
+    for ([of_server, of_client], ..) in offers {
+        client.attach_dmb(at_server, of_server, 1 << 16).unwrap();
+        server.attach_dmb(at_client, of_client, 1 << 16).unwrap();
     }
 }
