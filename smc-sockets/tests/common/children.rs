@@ -5,6 +5,28 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// Longest life of a child, in seconds: one that hangs is ended by a signal.
 const LIFE: u32 = 20;
 
+/// Whether this process can become another user. If not, says that the test is skipped, which fails
+/// in CI.
+pub(crate) fn can_become_others() -> bool {
+    let can = rustix::process::geteuid().is_root();
+    if !can {
+        assert!(std::env::var_os("CI").is_none_or(|ci| ci != "true"));
+        eprintln!("SKIPPED: to become another user takes root");
+    }
+    can
+}
+
+/// Makes this thread another user's, and no other thread of the process.
+pub(crate) fn become_user(uid: u32) {
+    let (uid, gid) = (
+        rustix::process::Uid::from_raw(uid),
+        rustix::process::Gid::from_raw(uid),
+    );
+    rustix::thread::set_thread_groups(&[]).unwrap();
+    rustix::thread::set_thread_res_gid(gid, gid, gid).unwrap();
+    rustix::thread::set_thread_res_uid(uid, uid, uid).unwrap();
+}
+
 /// A child that runs a part of a test.
 #[must_use]
 pub(crate) struct Child(libc::pid_t);

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
 
 use super::alone;
+use crate::common::children::{become_user, can_become_others, fork};
 use crate::common::{listener, settles, stack};
 use smc_sockets::{SmcListener, SmcStream, Stack};
 
@@ -97,4 +98,55 @@ fn the_dmbs_of_many_connections_are_used_again_within_a_second() {
     );
     second.into_iter().for_each(use_and_close);
     assert!(settles(Duration::from_secs(10), || dmbs().is_empty()));
+}
+
+/// A worker that has become a user of its own, as those of nginx do, and clients of that user, of
+/// another one and of root. Each connection but the first is announced, and each uses the same DMBs.
+//= SHM-057 test
+//= SHM-065 test
+#[test]
+fn processes_of_different_users_use_the_same_dmbs() {
+    const CONNECTIONS: usize = 20;
+    if !can_become_others() || !alone(&processes_of_different_users_use_the_same_dmbs) {
+        return;
+    }
+    let server = stack();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    server.announce_listener(&listener).unwrap();
+    let address = listener.local_addr().unwrap();
+    let users = [0, 2_123_001, 2_123_002];
+    let worker = fork(|| {
+        become_user(2_123_001);
+        for _ in 0..users.len() * CONNECTIONS {
+            let (tcp, _) = listener.accept().unwrap();
+            let mut stream = server.accepted(tcp).unwrap().wait().unwrap();
+            let mut bytes = [0; 5];
+            stream.read_exact(&mut bytes).unwrap();
+            stream.write_all(&bytes).unwrap();
+            assert_eq!(stream.read(&mut bytes).unwrap(), 0);
+        }
+    });
+    for uid in users {
+        let client = fork(|| {
+            if uid > 0 {
+                become_user(uid);
+            }
+            let (client, mut used) = (stack(), BTreeSet::new());
+            for _ in 0..CONNECTIONS {
+                let mut stream = SmcStream::connect_on(&client, address).unwrap();
+                assert!(stream.carrier().is_smc(), "{}", stream.carrier());
+                used.append(&mut dmbs());
+                let mut bytes = [0; 5];
+                stream.write_all(b"there").unwrap();
+                stream.read_exact(&mut bytes).unwrap();
+                assert_eq!(&bytes, b"there");
+                drop(stream);
+                // The end is taken in by the drivers.
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            assert!(used.len() <= 6, "user {uid}: {} DMBs", used.len());
+        });
+        client.succeeds();
+    }
+    worker.succeeds();
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::clc_clients::assuming;
 use crate::common::alone::alone;
-use crate::common::children::{Child, fork};
+use crate::common::children::{Child, become_user, can_become_others, fork};
 use crate::common::clc::decline;
 use crate::common::{octets, stack};
 use rustix::net::{AddressFamily, SocketType, sockopt};
@@ -83,16 +83,6 @@ fn asks_by_smc(address: SocketAddr) {
 /// A client on a thread of its own.
 fn client(address: SocketAddr) -> JoinHandle<()> {
     std::thread::spawn(move || asks_by_smc(address))
-}
-
-fn become_user(uid: u32) {
-    let (uid, gid) = (
-        rustix::process::Uid::from_raw(uid),
-        rustix::process::Gid::from_raw(uid),
-    );
-    rustix::thread::set_thread_groups(&[]).unwrap();
-    rustix::thread::set_thread_res_gid(gid, gid, gid).unwrap();
-    rustix::thread::set_thread_res_uid(uid, uid, uid).unwrap();
 }
 
 //= SHM-076 test
@@ -248,9 +238,7 @@ fn workers_of_a_group_pair_what_they_accept() {
 //= SHM-006 test
 #[test]
 fn a_worker_pairs_after_it_has_become_another_user() {
-    if !rustix::process::geteuid().is_root() {
-        assert!(std::env::var_os("CI").is_none_or(|ci| ci != "true"));
-        eprintln!("SKIPPED: to become another user takes root");
+    if !can_become_others() {
         return;
     }
     if !alone(&a_worker_pairs_after_it_has_become_another_user) {
@@ -277,9 +265,7 @@ fn a_worker_pairs_after_it_has_become_another_user() {
 //= SHM-006 test
 #[test]
 fn who_becomes_another_user_between_accepting_and_pairing_has_tcp() {
-    if !rustix::process::geteuid().is_root() {
-        assert!(std::env::var_os("CI").is_none_or(|ci| ci != "true"));
-        eprintln!("SKIPPED: to become another user takes root");
+    if !can_become_others() {
         return;
     }
     if !alone(&who_becomes_another_user_between_accepting_and_pairing_has_tcp) {
