@@ -7,12 +7,15 @@
  *
  * Checked: both ends come to the same carrier; every byte of the application arrives once, over
  * the carrier of its reader; TCP carries no byte but the application's; a process that does not
- * hold the other end of the connection never becomes the client's peer; and nothing waits for
+ * hold the other end of the connection never becomes the client's peer; a client whose server is
+ * known to speak CLC over TCP sends it after an announcement that was given up exactly if the server
+ * expects it; and nothing waits for
  * ever (no invalid end state). The client may give up at any time, which is what a loaded
  * machine does.
  *
- * TRUSTING leaves the question to the kernel out, HASTY uses a slot again at once: both must fail.
- * FAULTS: TRUSTING HASTY. */
+ * TRUSTING leaves the question to the kernel out, HASTY uses a slot again at once, BLIND sends CLC
+ * over TCP whether or not the announcement was taken: all must fail.
+ * FAULTS: TRUSTING HASTY BLIND. */
 
 #define ROUNDS 3
 
@@ -34,10 +37,13 @@ byte overTcp[ROUNDS + 1];
 byte overSmc[ROUNDS + 1];
 byte read[ROUNDS + 1];
 bool connected[ROUNDS + 1];
+bool clcSent[ROUNDS + 1];      /* over TCP, by the client */
+bool clcExpected[ROUNDS + 1];  /* over TCP, by the server */
 bool finished;
 
 proctype Client() {
   byte round = 1;
+  bool taken;
   do
   :: round <= ROUNDS ->
 #ifndef HASTY
@@ -57,9 +63,13 @@ proctype Client() {
 #endif
         toServer = CONFIRM; client[round] = SMC } break
      :: atomic { toClient_number == round && toClient == DECLINE -> client[round] = TCP } break
-     /* No answer in time. */
-     :: atomic { !(toClient_number == round && toClient == ACCEPT) ->
-        toServer = DECLINE; client[round] = TCP } break
+     /* No answer that it has read in time. */
+     :: atomic { true -> taken = (waiting != round); waiting = 0 }
+#ifdef BLIND
+        taken = false;
+#endif
+        clcSent[round] = !taken;
+        atomic { toServer = DECLINE; client[round] = TCP } break
      od;
 decided:
      waiting = 0;
@@ -84,7 +94,8 @@ proctype Server() {
      :: atomic { holder[round] == NO_PROCESS -> holder[round] = SERVER };
         if
         /* The kernel names the client's socket, and the index has it. */
-        :: waiting == round && toServer_number == round && toServer == PROPOSAL ->
+        :: atomic { waiting == round && toServer_number == round && toServer == PROPOSAL ->
+           waiting = 0 }
            if
            :: atomic { toClient_number = round; toClient = ACCEPT }
               if
@@ -95,7 +106,7 @@ proctype Server() {
            fi
         /* No announcement, or one that was given up: plain, at once. */
         :: atomic { !(waiting == round && toServer_number == round && toServer == PROPOSAL) ->
-           server[round] = TCP }
+           server[round] = TCP; clcExpected[round] = true }
         fi;
         ended = round
      :: atomic { holder[round] == OTHER -> server[round] = TCP }
@@ -106,6 +117,7 @@ proctype Server() {
      :: else -> (overTcp[round] > 0); read[round]++
      fi;
      assert(client[round] == server[round]);
+     assert(holder[round] != SERVER || clcSent[round] == clcExpected[round]);
      assert(read[round] == 1 && overTcp[round] + overSmc[round] == 1);
      round++
   :: round > ROUNDS -> break

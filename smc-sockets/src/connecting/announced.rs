@@ -22,9 +22,9 @@ use smc_proto::id::ConnId;
 use smc_transport_ism::shared::pairing::{self, Call, Grace, Outcome, PairingTimeouts, Progress};
 
 use super::{Attempt, Server, Stage, Step, WaitMode};
-use crate::carrier::Carrier;
+use crate::carrier::{Carrier, Cause};
 use crate::descriptors;
-use crate::shard::{Announcement, Place, Shard, State};
+use crate::shard::{Announcement, Place, Shard, State, Withdrawal};
 use crate::socket::Socket;
 
 /// Time until a server is asked to accept a connection that was announced to it, and between two
@@ -112,10 +112,11 @@ impl Attempt {
             Action::AwaitCall => self.await_call(socket, conn, waiting, now),
             Action::CheckServer => {
                 // If the server answers meanwhile, CLC decides.
-                if self.is_given_up(&mut waiting, now)? && self.withdraw_unanswered(conn) {
-                    self.shard.known_servers.forget(self.to);
+                if self.is_given_up(&mut waiting, now)?
+                    && let Some(withdrawal) = self.withdraw_unanswered(conn)
+                {
                     let place = socket.status().place.take();
-                    return self.negotiate_over_tcp(place, true);
+                    return self.go_on_over_tcp(place, withdrawal);
                 }
                 Ok(self.wait_until(now + CHECK_EVERY, socket, conn, waiting))
             }
@@ -201,14 +202,33 @@ impl Attempt {
         self.unmark();
     }
 
-    /// Takes an announcement back, unless the server has answered: CLC decides then. Returns whether
-    /// it was taken back.
-    fn withdraw_unanswered(&self, conn: ConnId) -> bool {
-        let is_withdrawn = self.shard.lock().withdraw_unanswered(&self.shard, conn);
-        if is_withdrawn {
+    /// Takes an announcement back, unless the server has answered: CLC decides then, and `None` is
+    /// returned.
+    fn withdraw_unanswered(&self, conn: ConnId) -> Option<Withdrawal> {
+        let withdrawal = self.shard.lock().withdraw_unanswered(&self.shard, conn);
+        if withdrawal.is_some() {
             self.unmark();
         }
-        is_withdrawn
+        withdrawal
+    }
+
+    /// Goes on over TCP after an announcement was withdrawn. A server that had taken it expects no
+    /// CLC over TCP.
+    //= SHM-066
+    fn go_on_over_tcp(
+        &mut self,
+        place: Option<Place>,
+        withdrawal: Withdrawal,
+    ) -> io::Result<Option<Step>> {
+        self.shard.known_servers.forget(self.to);
+        match withdrawal {
+            Withdrawal::Unknown => self.negotiate_over_tcp(place, true),
+            Withdrawal::Taken => {
+                let full = place.is_none().then_some(self.shard.limit);
+                let cause = self.cause_of_tcp(Cause::NotOffered, full, true)?;
+                self.plain(cause).map(Some)
+            }
+        }
     }
 
     /// Removes the mark of the TCP socket by which workers know that they may call.
@@ -294,17 +314,17 @@ impl Attempt {
             Ok(Progress::Done(outcome)) => outcome,
             Err(_) => Outcome::Plain,
         };
-        let is_withdrawn = match outcome {
+        let withdrawal = match outcome {
             Outcome::Paired(_) => self.shard.lock().withdraw_for_call(&self.shard, conn),
             Outcome::Plain => self.withdraw_unanswered(conn),
         };
-        if !is_withdrawn {
+        let Some(withdrawal) = withdrawal else {
             // A worker has answered the announcement meanwhile: CLC decides.
             self.end_pending_channel();
             self.abandon_channel(Some(outcome));
             self.stage = Stage::Announced(socket, conn, Some(waiting));
             return Ok(None);
-        }
+        };
         let place = socket.status().place.take();
         match (outcome, place, &waiting.call) {
             (Outcome::Paired(paired), Some(place), Some(call)) => {
@@ -313,8 +333,7 @@ impl Attempt {
             }
             (_, place, _) => {
                 self.end_pending_channel();
-                self.shard.known_servers.forget(self.to);
-                self.negotiate_over_tcp(place, true)
+                self.go_on_over_tcp(place, withdrawal)
             }
         }
     }

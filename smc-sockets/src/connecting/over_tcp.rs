@@ -49,7 +49,12 @@ impl Attempt {
 
     /// Why a connection is TCP whose server is not known to speak SMC: the most specific of the
     /// causes that hold.
-    fn cause_of_tcp(&self, cause: Cause, full: Option<Limit>, called: bool) -> io::Result<Cause> {
+    pub(super) fn cause_of_tcp(
+        &self,
+        cause: Cause,
+        full: Option<Limit>,
+        called: bool,
+    ) -> io::Result<Cause> {
         let shard = &self.shard;
         let local = self.tcp.local_addr()?.ip();
         let near = is_near(local, self.to.ip());

@@ -37,7 +37,7 @@ use smc_transport_ism::shared::pairing::Peer;
 
 use super::left_to_loops::LeftToLoops;
 use super::{Shard, State};
-pub(crate) use announcing::Announcement;
+pub(crate) use announcing::{Announcement, Withdrawal};
 use delays::DRIVER_DELAY;
 
 /// A connection whose CLC messages go over shared memory, until SMC or TCP is chosen.

@@ -7,6 +7,7 @@ const LIFE: u32 = 20;
 
 /// Whether this process can become another user. If not, says that the test is skipped, which fails
 /// in CI.
+#[allow(dead_code, reason = "not every test changes users")]
 pub(crate) fn can_become_others() -> bool {
     let can = rustix::process::geteuid().is_root();
     if !can {
@@ -17,6 +18,7 @@ pub(crate) fn can_become_others() -> bool {
 }
 
 /// Makes this thread another user's, and no other thread of the process.
+#[allow(dead_code, reason = "not every test changes users")]
 pub(crate) fn become_user(uid: u32) {
     let (uid, gid) = (
         rustix::process::Uid::from_raw(uid),

@@ -11,6 +11,9 @@
 //!                                 done ◄─────── end: the client may use the slot again
 //! ```
 //!
+//! Whoever takes an announcement out of the index, the server with the connection or the client that
+//! gives it up, does so in one atomic step: so the client knows whether the server has it.
+//!
 //! Each side of a channel makes one memory file, which its peer writes to: an index of the
 //! announcements that wait, and a slot for each connection that is being made, for either role.
 //! A slot has one writer and holds one message at a time. Nothing of it is trusted: messages are
@@ -95,6 +98,8 @@ struct Slot {
     /// Number of the handshake; 0 before the first.
     number: u32,
     is_open: bool,
+    /// Of a client: counted among the announcements that wait.
+    is_waiting: bool,
     /// Messages sent, and the number of the last one received.
     sent: u32,
     received: u32,
@@ -232,8 +237,8 @@ impl Handshakes {
         self.free.pop()
     }
 
-    /// Writes the index entry of a slot, and how many announcements wait.
-    fn index(&mut self, slot: usize, cookie: u64) {
+    /// Adds the announcement in a slot to the index.
+    fn add_to_index(&mut self, slot: usize, cookie: u64) {
         let Some((region, _)) = &self.theirs else {
             return;
         };
@@ -241,16 +246,45 @@ impl Handshakes {
         let (Ok(waiting), Ok(used), Ok(entry)) = (at(0), at(1), at(2 + slot)) else {
             return;
         };
-        let before = entry.load(Ordering::Relaxed);
         entry.store(cookie, Ordering::Release);
-        self.waiting = match (before, cookie) {
-            (0, 1..) => self.waiting + 1,
-            (1.., 0) => self.waiting.saturating_sub(1),
-            _ => self.waiting,
-        };
+        if let Some(client) = self.clients.get_mut(slot)
+            && !std::mem::replace(&mut client.is_waiting, true)
+        {
+            self.waiting += 1;
+        }
         let known = used.load(Ordering::Relaxed);
         used.store(known.max(slot as u64 + 1), Ordering::Release);
         waiting.store(self.waiting, Ordering::Release);
+    }
+
+    /// Removes the announcement in a slot from the index. Returns whether it was there, that is, the
+    /// peer had not taken it.
+    fn remove_from_index(&mut self, slot: usize) -> bool {
+        let Some((region, _)) = &self.theirs else {
+            return false;
+        };
+        let at = |word: usize| region.unit((8 * word) as u32);
+        let (Ok(waiting), Ok(entry)) = (at(0), at(2 + slot)) else {
+            return false;
+        };
+        let was_there = entry.swap(0, Ordering::AcqRel) != 0;
+        if let Some(client) = self.clients.get_mut(slot)
+            && std::mem::take(&mut client.is_waiting)
+        {
+            self.waiting = self.waiting.saturating_sub(1);
+            waiting.store(self.waiting, Ordering::Release);
+        }
+        was_there
+    }
+
+    /// Takes the announcement of a socket with this cookie in a slot out of the index, for this side
+    /// to answer. Returns `false` if its client has given it up.
+    //= SHM-066
+    fn take_from_index(&self, slot: usize, cookie: u64) -> bool {
+        let entry = self.ours.as_ref();
+        let entry = entry.and_then(|ours| ours.unit((8 * (2 + slot)) as u32).ok());
+        let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
+        entry.is_some_and(|at| at.compare_exchange(cookie, 0, success, failure).is_ok())
     }
 
     /// Whether the peer has announced connections that were not taken yet.
@@ -376,6 +410,7 @@ impl Device {
         *handshakes.clients.get_mut(index)? = Slot {
             number,
             is_open: true,
+            is_waiting: false,
             sent: 1,
             received: 0,
         };
@@ -383,7 +418,7 @@ impl Device {
             let at = place(index, true);
             write(region, at, stamp(number, 1), (cookie, proposal));
         }
-        handshakes.index(index, cookie);
+        handshakes.add_to_index(index, cookie);
         self.expect_offer(channel);
         Some(HandshakeId {
             channel,
@@ -418,13 +453,14 @@ impl Device {
         if received != 1 || clc.cookie != cookie {
             return None;
         }
-        let known = at.handshakes.servers.get_mut(slot)?;
-        if known.number == number {
+        let is_new = at.handshakes.servers.get(slot)?.number != number;
+        if !is_new || !at.handshakes.take_from_index(slot, cookie) {
             return None;
         }
-        *known = Slot {
+        *at.handshakes.servers.get_mut(slot)? = Slot {
             number,
             is_open: true,
+            is_waiting: false,
             sent: 0,
             received,
         };
@@ -470,9 +506,22 @@ impl Device {
         let (message, clc) = read(ours, place(id.slot, !id.is_client), id.number, known)?;
         handshakes.slot(id)?.received = message;
         if id.is_client {
-            handshakes.index(id.slot, 0);
+            handshakes.remove_from_index(id.slot);
         }
         Some(clc)
+    }
+
+    /// Gives up an announcement of this side that was not answered. Returns whether the peer had
+    /// taken it: it takes the connection for one of this handshake then, which the client is to
+    /// decline, and otherwise for one that was not announced.
+    //= SHM-066
+    #[must_use]
+    pub fn give_up_announcement(&mut self, id: HandshakeId) -> bool {
+        let channel = self.channels.at_mut(id.channel);
+        channel.is_some_and(|at| {
+            let is_open = id.is_client && at.handshakes.slot(id).is_some();
+            is_open && !at.handshakes.remove_from_index(id.slot)
+        })
     }
 
     /// Asks the server's process to accept the connection of a handshake: its program may do
@@ -519,7 +568,7 @@ impl Device {
         };
         slot.is_open = false;
         if id.is_client {
-            channel.handshakes.index(id.slot, 0);
+            channel.handshakes.remove_from_index(id.slot);
             let now = Instant::now();
             channel.handshakes.closing.push_back((now, id.slot));
         } else if let Some((region, _)) = &channel.handshakes.theirs {
@@ -543,7 +592,7 @@ impl Device {
             return;
         };
         slot.is_open = false;
-        handshakes.index(id.slot, 0);
+        handshakes.remove_from_index(id.slot);
         if let Some((region, _)) = &handshakes.theirs
             && decline.len() <= MESSAGE
         {

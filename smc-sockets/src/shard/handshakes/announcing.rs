@@ -25,6 +25,15 @@ pub(crate) struct Announcement<'a> {
     pub(crate) is_awaited: bool,
 }
 
+/// What the server knows of a connection whose announcement was withdrawn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Withdrawal {
+    /// It has taken the announcement, and goes on over TCP without CLC.
+    Taken,
+    /// It takes the connection for one that was not announced.
+    Unknown,
+}
+
 impl State {
     /// Puts the Proposal of a connection in the memory of its peers, before TCP connects. `None` if
     /// none of them can be reached: the connection is then as if it had not begun.
@@ -65,30 +74,38 @@ impl State {
     }
 
     /// Declines a connection that was announced: it goes on over TCP.
-    pub(crate) fn withdraw(&mut self, shard: &Arc<Shard>, conn: ConnId) {
+    pub(crate) fn withdraw(&mut self, shard: &Arc<Shard>, conn: ConnId) -> Withdrawal {
         let candidates = self.take_candidates(conn);
-        if let Some(Handshake::Open { id, cookie, .. }) = self.handshake(conn)
-            && let Some(decline) = opening::decline(shard.peer_id, DiagnosisCode::NO_SMCD_DEVICE)
-        {
+        let mut was_taken = false;
+        if let Some(Handshake::Open { id, cookie, .. }) = self.handshake(conn) {
             let device = self.transports.ism.device_mut();
-            device.send_clc(id, cookie, &decline);
-            let others = candidates.iter().filter(|(_, of)| *of != id);
-            others.for_each(|(_, of)| self.decline_answer(*of, cookie));
+            let others = candidates.iter().map(|(_, of)| *of).filter(|of| *of != id);
+            for of in std::iter::once(id).chain(others.clone()) {
+                was_taken |= device.give_up_announcement(of);
+            }
+            if let Some(decline) = opening::decline(shard.peer_id, DiagnosisCode::NO_SMCD_DEVICE) {
+                device.send_clc(id, cookie, &decline);
+            }
+            others.for_each(|of| self.decline_answer(of, cookie));
         }
         self.remove_from_engine(shard, conn, shard.now());
         self.drain_and_park(shard, shard.now());
+        match was_taken {
+            true => Withdrawal::Taken,
+            false => Withdrawal::Unknown,
+        }
     }
 
     /// Declines a connection that was announced, unless its server has answered: this side may have
-    /// confirmed it by then, and the server takes it for SMC. Returns whether it was declined.
+    /// confirmed it by then, and the server takes it for SMC. `None` if the server has answered.
     //= SHM-066
     #[must_use]
-    pub(crate) fn withdraw_unanswered(&mut self, shard: &Arc<Shard>, conn: ConnId) -> bool {
-        let is_unanswered = !self.is_answered(conn);
-        if is_unanswered {
-            self.withdraw(shard, conn);
-        }
-        is_unanswered
+    pub(crate) fn withdraw_unanswered(
+        &mut self,
+        shard: &Arc<Shard>,
+        conn: ConnId,
+    ) -> Option<Withdrawal> {
+        (!self.is_answered(conn)).then(|| self.withdraw(shard, conn))
     }
 
     /// Whether the server of a connection that was announced has answered.

@@ -8,7 +8,7 @@ use smc_proto::time::Instant;
 use smc_proto::wire::types::DiagnosisCode;
 use smc_transport_ism::shared::HandshakeId;
 
-use super::{Handshake, PendingHandshake};
+use super::{Handshake, PendingHandshake, Withdrawal};
 use crate::opening;
 use crate::shard::{Shard, State};
 
@@ -75,12 +75,17 @@ impl State {
     }
 
     /// Withdraws a connection that was announced in favour of a process that has accepted it and
-    /// called, unless another one has answered. Returns whether it was withdrawn.
+    /// called, unless another one has answered; `None` then. The server that calls has taken no
+    /// announcement.
     //= SHM-080
     #[must_use]
-    pub(crate) fn withdraw_for_call(&mut self, shard: &Arc<Shard>, conn: ConnId) -> bool {
+    pub(crate) fn withdraw_for_call(
+        &mut self,
+        shard: &Arc<Shard>,
+        conn: ConnId,
+    ) -> Option<Withdrawal> {
         if self.is_answered(conn) {
-            return false;
+            return None;
         }
         if let Some(Handshake::Open { id, cookie, .. }) = self.handshake(conn) {
             let others = self.take_candidates(conn).into_iter();
@@ -89,7 +94,7 @@ impl State {
         }
         self.remove_from_engine(shard, conn, shard.now());
         self.drain_and_park(shard, shard.now());
-        true
+        Some(Withdrawal::Unknown)
     }
 
     /// Declines the answer that a peer has sent or may still send, as another one accepts.

@@ -117,6 +117,31 @@ fn a_peer_that_cannot_answer_yet_is_announced_nothing() {
     assert_eq!(client.receive_clc(id).unwrap().bytes, b"accept");
 }
 
+/// The server has taken the connection for one of this handshake, or for one that was not announced:
+/// it expects CLC over TCP only in the latter case.
+//= SHM-066 test
+#[test]
+fn a_client_that_gives_up_knows_whether_its_announcement_was_taken() {
+    let (mut client, mut server) = met();
+    let to = peer(&client);
+    let taken = client.announce(&to, 1, b"proposal").unwrap();
+    let announced = server.take_announcement(1, own()).unwrap();
+    assert!(client.give_up_announcement(taken));
+    assert!(client.send_clc(taken, 1, b"decline"));
+    assert_eq!(server.receive_clc(announced.id).unwrap().bytes, b"decline");
+    client.end_handshake(taken);
+    server.end_handshake(announced.id);
+    let waiting = client.announce(&to, 2, b"proposal").unwrap();
+    assert!(server.has_announcements());
+    assert!(!client.give_up_announcement(waiting));
+    assert!(!server.has_announcements());
+    // Also before the client has written its Decline.
+    assert!(server.take_announcement(2, own()).is_none());
+    assert!(client.send_clc(waiting, 2, b"decline"));
+    client.end_handshake(waiting);
+    assert!(server.take_announcement(2, own()).is_none());
+}
+
 /// The last message of a client stays until the server has read it.
 //= SHM-066 test
 #[test]
