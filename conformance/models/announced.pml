@@ -9,9 +9,8 @@
  * the carrier of its reader; TCP carries no byte but the application's; a process that does not
  * hold the other end of the connection never becomes the client's peer; a client whose server is
  * known to speak CLC over TCP sends it after an announcement that was given up exactly if the server
- * expects it; and nothing waits for
- * ever (no invalid end state). The client may give up at any time, which is what a loaded
- * machine does.
+ * expects it; and nothing waits for ever (no invalid end state). The client may give up at any time,
+ * which is what a loaded machine does.
  *
  * TRUSTING leaves the question to the kernel out, HASTY uses a slot again at once, BLIND sends CLC
  * over TCP whether or not the announcement was taken: all must fail.

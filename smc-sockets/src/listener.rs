@@ -95,6 +95,12 @@ impl SmcListener {
         Self::of(&stack, listener, option_sent)
     }
 
+    /// The stack that accepts for it.
+    #[cfg(test)]
+    pub(crate) fn stack(&self) -> &Stack {
+        &self.shared.stack
+    }
+
     /// No client can call it any more.
     #[cfg(test)]
     pub(crate) fn leave_rendezvous(&self) {

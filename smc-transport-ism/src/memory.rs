@@ -271,4 +271,4 @@ pub(crate) fn system(error: &io::Error) -> IsmError {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

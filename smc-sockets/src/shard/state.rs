@@ -50,6 +50,12 @@ pub(crate) struct State {
     pub(super) announced_to: Vec<Peer>,
     /// Announcements of this side that were answered.
     pub(super) answers: u64,
+    /// Whether a peer has rung for handshakes since the last call of
+    /// [`State::receive_rung_handshakes`].
+    pub(super) handshakes_rung: bool,
+    /// Calls of [`State::receive_rung_handshakes`] that have received messages.
+    #[cfg(test)]
+    pub(super) receptions: usize,
     /// Connections that were accepted and whose CLC messages come over TCP, until they are
     /// decided.
     pub(super) negotiating: Vec<ConnId>,
@@ -103,6 +109,9 @@ impl State {
             handshakes: Vec::new(),
             announced_to: Vec::new(),
             answers: 0,
+            handshakes_rung: false,
+            #[cfg(test)]
+            receptions: 0,
             negotiating: Vec::new(),
             owners: Owners::open().ok(),
             driver_waker,

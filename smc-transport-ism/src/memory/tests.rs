@@ -263,14 +263,14 @@ fn a_peers_doorbells_cannot_be_written() {
 }
 
 /// A page that is never there: a thread that touches it waits until this is dropped.
-struct Missing {
+pub(crate) struct Missing {
     uffd: OwnedFd,
     page: *mut libc::c_void,
 }
 
 impl Missing {
     /// `None` without the right to have such a page.
-    fn page() -> Option<Self> {
+    pub(crate) fn page() -> Option<Self> {
         const API: u64 = 0xc018_aa3f;
         const REGISTER: u64 = 0xc020_aa00;
         // SAFETY: a number only; the descriptor is new.
@@ -316,7 +316,7 @@ impl Missing {
 
 /// Lets a thread write one byte to a file, for which the kernel locks the file until the
 /// page is there.
-fn lock_file(fd: &OwnedFd, missing: &Missing) -> std::thread::JoinHandle<isize> {
+pub(crate) fn lock_file(fd: &OwnedFd, missing: &Missing) -> std::thread::JoinHandle<isize> {
     let (file, source) = (fd.try_clone().unwrap(), missing.page.expose_provenance());
     let locking = std::thread::spawn(move || {
         let source = std::ptr::with_exposed_provenance(source);

@@ -98,7 +98,7 @@ struct Slot {
     /// Number of the handshake; 0 before the first.
     number: u32,
     is_open: bool,
-    /// Of a client: counted among the announcements that wait.
+    /// Whether it is a client's announcement that counts among those that wait.
     is_waiting: bool,
     /// Messages sent, and the number of the last one received.
     sent: u32,
@@ -358,7 +358,8 @@ impl Device {
     }
 
     /// Maps the peer's file for this side's messages. Returns `false` if the peer may not send it:
-    /// it must be the first, and of a kind that [`SharedRegion::open`] maps.
+    /// it must be the first, and of a kind that [`SharedRegion::open`] maps. The file of a stranger
+    /// whose pages cannot be freed at the moment is not mapped: nothing is announced to it then.
     //= SHM-065
     pub(super) fn take_handshakes(&mut self, key: Key, ring: Ring, fd: &OwnedFd) -> bool {
         let Some(channel) = self.channels.at_mut(key) else {
@@ -366,6 +367,10 @@ impl Device {
         };
         if ring.slot >= doorbell::SLOTS {
             return false;
+        }
+        //= SHM-056
+        if is_stranger(channel.uid) && self.reapers.of(channel.uid).is_behind() {
+            return true;
         }
         match SharedRegion::open(fd, LENGTH) {
             Ok(mut region) => {

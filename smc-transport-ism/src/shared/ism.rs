@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::channel::Channel;
 use super::device::{Attached, Device, OwnDmb, is_stranger};
@@ -27,6 +27,9 @@ const ATTACHED_OF_A_STRANGER: usize = 2048;
 
 /// More messages than a socket ever holds.
 const SOCKET: usize = 1024;
+
+/// Pause before a DMB is attached again of which a thread takes pages out.
+const RETRY: Duration = Duration::from_millis(1);
 
 impl IsmDevice for Device {
     fn facts(&self) -> DeviceFacts {
@@ -105,10 +108,12 @@ impl IsmDevice for Device {
         Ok(())
     }
 
-    /// The DMB's owner may name it again at once: the peer keeps its mapping.
+    /// Zeroes the head of a DMB, which its owner may then name again: the peer keeps its mapping.
     //= SHM-057
     fn clear_dmb(&mut self, dmb: Dmb) -> Result<(), IsmError> {
         let own = self.dmbs.at_mut(dmb.0).ok_or(IsmError::Stale)?;
+        // A peer whose channel has ended has unmapped it.
+        self.channels.at(own.channel).ok_or(IsmError::Unreachable)?;
         own.clear()?;
         self.reports
             .retain(|report| !matches!(report, IsmReport::Signalled { dmb: of, .. } if *of == dmb));
@@ -442,7 +447,12 @@ impl Device {
         };
         self.check_attached(key)?;
         let channel = self.channels.at_mut(key).ok_or(IsmError::Unreachable)?;
-        let dmb = channel.kept.take(place, len)?;
+        let dmb = channel.kept.take(place, len).inspect_err(|error| {
+            // It is tried again when the device is polled.
+            if *error == IsmError::Busy {
+                self.alarm.set_by(Instant::now() + RETRY);
+            }
+        })?;
         self.expected_is_claimed(key);
         Ok(Some((key, dmb)))
     }

@@ -18,8 +18,8 @@
 //!   keeps the file. Only a mapping of this side can free them.
 //! - The peer uses a DMB again for its next connection. Its finished DMBs are kept for
 //!   [`WHOLE_FOR`], a few of them with all pages, so that attaching again costs nothing. Of a
-//!   stranger, that is a user other than root and this process's own, a thread frees the pages; if
-//!   it does so at the moment, the DMB cannot be attached again.
+//!   stranger, that is a user other than root and this process's own, a thread frees the pages;
+//!   while it does so, an attachment of the DMB is [busy](IsmError::Busy).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -44,15 +44,19 @@ pub(super) const FINISHED_OF_A_STRANGER: usize = 16;
 /// there. Every peer that runs is much faster.
 pub(super) const TIME_TO_READ: Duration = Duration::from_secs(10);
 
-/// Most heads of finished DMBs that are kept for all peers of one stranger together.
+/// Most heads of finished DMBs that are kept longer than [`WHOLE_FOR`], for all peers of one stranger
+/// together.
 pub(super) const FINISHED_OF_A_USER: usize = 1024;
+
+/// Most heads of finished DMBs that are kept for all peers of one stranger together.
+pub(super) const NEWLY_FINISHED_OF_A_USER: usize = 4096;
 
 /// Most heads of finished DMBs that are kept longer than [`WHOLE_FOR`], for a peer of root or of
 /// this process's own user.
 pub(super) const FINISHED: usize = 1024;
 
-/// How long a finished DMB of root or of this process's own user is kept in any case, for the
-/// peer's next connection. Longer than the peer's engine keeps the DMB for that.
+/// How long a finished DMB is kept in any case, for the peer's next connection. Longer than the peer's
+/// engine keeps the DMB for that.
 pub(super) const WHOLE_FOR: Duration = Duration::from_millis(1500);
 
 /// Most bytes that this side has written to the finished DMBs of one peer that keep all pages. A
@@ -186,7 +190,7 @@ impl Kept {
     /// Takes out the finished DMB at a place, to attach it again.
     ///
     /// # Errors
-    /// [`IsmError::Length`] if it is shorter than `len`; [`IsmError::Exhausted`] if a thread takes
+    /// [`IsmError::Length`] if it is shorter than `len`; [`IsmError::Busy`] if a thread takes
     /// pages out of it at the moment. It stays there.
     //= SHM-057
     pub(super) fn take(&mut self, place: usize, len: u32) -> Result<Named, IsmError> {
@@ -195,7 +199,7 @@ impl Kept {
             return Err(IsmError::Length);
         }
         if !finished.dmb.region.keep_ring() {
-            return Err(IsmError::Exhausted);
+            return Err(IsmError::Busy);
         }
         self.remove(place).ok_or(IsmError::Token)
     }
@@ -277,7 +281,7 @@ impl Device {
             channel.kept.keep(dmb, finished, now);
             if is_stranger(uid) && finished {
                 self.limit_whole(uid);
-                self.limit_finished(uid);
+                self.limit_finished(uid, now);
             }
             self.expire_finished(key, now);
         }
@@ -305,22 +309,27 @@ impl Device {
     //= SHM-051
     fn limit_whole(&mut self, uid: u32) {
         while self.sum_of(uid, |kept| kept.written) > WHOLE_OF_A_STRANGER {
-            let Some(fullest) = self.fullest_of(uid, |kept| kept.written) else {
-                return;
-            };
-            fullest.free_oldest_ring();
+            match self.fullest_of(uid, |kept| kept.written) {
+                Some(fullest) if fullest.whole > 0 => fullest.free_oldest_ring(),
+                _ => return,
+            }
         }
     }
 
-    /// Frees the oldest finished DMB of the channel with the most, if a user has more than
-    /// [`FINISHED_OF_A_USER`] over all channels.
+    /// Frees the oldest finished DMBs of the channels with the most, if a user has more than
+    /// [`FINISHED_OF_A_USER`] over all channels. Those that the peer may still announce again are
+    /// freed beyond [`NEWLY_FINISHED_OF_A_USER`] only.
     //= SHM-051
-    fn limit_finished(&mut self, uid: u32) {
+    fn limit_finished(&mut self, uid: u32, now: Instant) {
         let count = |kept: &Kept| kept.finished.len();
-        if self.sum_of(uid, count) > FINISHED_OF_A_USER
+        let mut sum = self.sum_of(uid, count);
+        while sum > FINISHED_OF_A_USER
             && let Some(fullest) = self.fullest_of(uid, count)
+            && let Some(oldest) = fullest.finished.front()
+            && (sum > NEWLY_FINISHED_OF_A_USER || oldest.since + WHOLE_FOR <= now)
         {
             fullest.drop_oldest();
+            sum -= 1;
         }
     }
 

@@ -158,7 +158,7 @@ impl Device {
         true
     }
 
-    /// A rendezvous over this channel has begun, in which the peer offers a DMB.
+    /// Notes that a rendezvous over a channel has begun, in which the peer offers a DMB.
     pub(super) fn expect_offer(&mut self, key: Key) {
         if let Some(channel) = self.channels.at_mut(key) {
             channel.offers.expect(Instant::now());

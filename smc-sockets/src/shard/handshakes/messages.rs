@@ -78,16 +78,36 @@ impl State {
         )
     }
 
-    /// Receives the CLC messages of all handshakes, after a peer has rung for them.
+    /// Receives the CLC messages of all handshakes if a peer has rung for them since the last call, and
+    /// returns whether one has. The work grows with the number of handshakes, so that it is not done for
+    /// each ring: a peer can ring without end.
+    pub(in crate::shard) fn receive_rung_handshakes(&mut self, now: Instant) -> bool {
+        let is_rung = std::mem::take(&mut self.handshakes_rung);
+        if is_rung {
+            self.receive_handshakes(now);
+        }
+        is_rung
+    }
+
     #[cold]
-    pub(in crate::shard) fn receive_handshakes(&mut self, now: Instant) {
+    fn receive_handshakes(&mut self, now: Instant) {
+        #[cfg(test)]
+        {
+            self.receptions += 1;
+        }
         if self.transports.ism.device_mut().take_calls_to_accept() {
             self.driver_waker.call_to_accept();
         }
-        let all: Vec<_> = self.handshakes.iter().map(|at| at.conn).collect();
-        for conn in all {
-            self.receive_answer(conn, now);
-            self.receive_messages(conn, now);
+        let of_several = |at: &PendingHandshake| (at.conn, !at.candidates.is_empty());
+        let all: Vec<_> = self.handshakes.iter().map(of_several).collect();
+        for (conn, of_several) in all {
+            match of_several {
+                true => {
+                    self.receive_answer(conn, now);
+                    self.receive_messages(conn, now);
+                }
+                false => self.receive_messages_of_peer(conn, now),
+            }
         }
     }
 
@@ -96,9 +116,13 @@ impl State {
     //= SHM-080
     pub(in crate::shard) fn receive_messages(&mut self, conn: ConnId, now: Instant) {
         let of_several = |at: &mut PendingHandshake| !at.candidates.is_empty();
-        if self.pending_handshake(conn).is_some_and(of_several) {
-            return;
+        if !self.pending_handshake(conn).is_some_and(of_several) {
+            self.receive_messages_of_peer(conn, now);
         }
+    }
+
+    /// Receives the CLC messages of a connection that has one peer.
+    fn receive_messages_of_peer(&mut self, conn: ConnId, now: Instant) {
         while let Some(Handshake::Open { id, .. }) = self.handshake(conn) {
             let Some(clc) = self.transports.ism.device_mut().receive_clc(id) else {
                 break;

@@ -83,6 +83,45 @@ fn a_server_that_was_met_is_not_called_again() {
     assert!(state.handshakes.is_empty());
 }
 
+/// A peer rings all the time: messages are received once each time that the device is drained, and the
+/// drain ends.
+//= SHM-065 test
+#[test]
+fn handshakes_are_received_once_however_often_a_peer_rings() {
+    let (listener, address, client) = paired_before();
+    let shard = client.shard();
+    let server = shard.known_servers.get(address).unwrap();
+    let ended = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            use std::sync::atomic::Ordering;
+            let mut state = shard.lock();
+            let device = state.transports.ism.device_mut();
+            let id = device.announce(&server.peers()[0], 1, b"none").unwrap();
+            while !ended.load(Ordering::Relaxed) {
+                device.ask_to_accept(id);
+            }
+            device.end_handshake(id);
+        });
+        let stack = listener.stack();
+        let shard = stack.shard();
+        let (mut receptions, mut drains) = (0, 0);
+        let end = std::time::Instant::now() + LONG;
+        while receptions < 100 {
+            assert!(std::time::Instant::now() < end);
+            let mut state = shard.lock();
+            let before = state.receptions;
+            state.drain_completions(shard, shard.now());
+            let now = state.receptions - before;
+            assert!(now <= 1, "{now} times in one drain");
+            receptions += now;
+            drains += 1;
+        }
+        assert!(drains >= 100);
+        ended.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+}
+
 /// The driver is woken by other things, too: it polls for a handshake only if the thread that is to
 /// go on with it does not. Until that thread sleeps, the server wakes no thread by its answer.
 //= SHM-068 test

@@ -17,19 +17,25 @@ const COMPLETIONS: usize = 1024;
 
 impl State {
     /// Drains the completions of shared memory, and executes the commands that follow from them.
-    /// Returns whether that was all: it ends after [`COMPLETIONS`].
+    /// Returns whether that was all: it ends after [`COMPLETIONS`]. Handshakes are received once, however
+    /// often peers ring for them.
     pub(crate) fn drain_completions(&mut self, shard: &Arc<Shard>, now: Instant) -> bool {
         // Peers that were asked not to ring leave messages only at the heads of DMBs.
         //= SHM-075
         if self.transports.ism.device().suppresses_rings() {
             self.transports.ism.device_mut().poll_heads();
         }
+        let mut has_received = false;
         for _ in 0..COMPLETIONS {
             self.execute_commands(shard, now);
             match self.transports.poll() {
                 Some(completion) => self.complete(shard, completion, now),
-                None => return true,
+                None if !has_received && self.receive_rung_handshakes(now) => has_received = true,
+                None => return !self.handshakes_rung,
             }
+        }
+        if !has_received {
+            self.receive_rung_handshakes(now);
         }
         self.execute_commands(shard, now);
         false
@@ -64,8 +70,8 @@ impl State {
         ever
     }
 
-    /// Handles one completion of shared memory: of a data path that is lent, of handshakes, or of
-    /// the engine.
+    /// Handles one completion of shared memory: of a data path that is lent, or of the engine. A ring
+    /// for handshakes is only noted: [`Self::drain_completions`] receives them.
     #[inline]
     pub(in crate::shard) fn complete(
         &mut self,
@@ -83,7 +89,8 @@ impl State {
                 self.receive_last_of(conn, now);
             }
         } else if Self::is_handshake(&completion) {
-            return self.receive_handshakes(now);
+            self.handshakes_rung = true;
+            return;
         }
         self.engine.handle_ism(now, completion);
     }

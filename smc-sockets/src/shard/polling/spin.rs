@@ -44,7 +44,10 @@ impl State {
                 && let Some(completion) = self.transports.poll()
             {
                 self.complete(shard, completion, now);
-                self.execute_commands(shard, now);
+                match self.handshakes_rung {
+                    true => drop(self.drain_completions(shard, now)),
+                    false => self.execute_commands(shard, now),
+                }
                 return true;
             }
             std::hint::spin_loop();

@@ -8,8 +8,8 @@ use crate::device::{DmbToken, Gid128, IsmDevice, IsmError, MAX_DMB_LEN, RemoteDm
 use crate::memory::{DoorbellPage, SharedRegion};
 use crate::shared::Device;
 use crate::shared::kept::{
-    FINISHED, FINISHED_OF_A_STRANGER, FINISHED_OF_A_USER, TIME_TO_READ, UNREAD_OF_A_STRANGER,
-    WHOLE, WHOLE_FOR, WHOLE_OF_A_STRANGER,
+    FINISHED, FINISHED_OF_A_STRANGER, FINISHED_OF_A_USER, NEWLY_FINISHED_OF_A_USER, TIME_TO_READ,
+    UNREAD_OF_A_STRANGER, WHOLE, WHOLE_FOR, WHOLE_OF_A_STRANGER,
 };
 use crate::shared::message::Message;
 use crate::shared::socket::{Received, Socket};
@@ -248,7 +248,8 @@ fn heads_that_a_stranger_does_not_read_are_given_up_after_a_time() {
     written(&mut device, &far, 1);
 }
 
-/// However many channels a stranger has: what it does not read is bounded at any time.
+/// However many channels a stranger has: what it does not read is bounded at any time, by more as long
+/// as it may announce the DMBs again.
 //= SHM-051 test
 #[test]
 fn a_user_has_few_heads_to_read_at_any_time() {
@@ -269,16 +270,20 @@ fn a_user_has_few_heads_to_read_at_any_time() {
     for token in 1..=100 {
         finish(other, &other_far, token);
     }
-    for token in 101..=FINISHED_OF_A_USER as u64 {
+    for token in 101..=NEWLY_FINISHED_OF_A_USER as u64 {
         finish(HOSTILE, &far, token);
     }
-    for token in FINISHED_OF_A_USER as u64 + 1..FINISHED_OF_A_USER as u64 + 300 {
-        // The channel that has most pays.
-        assert_eq!(
-            finish(HOSTILE, &far, token),
-            [FINISHED_OF_A_USER - 100, 100]
-        );
+    // The channel that has most pays.
+    for token in 1..=100 {
+        let [of_first, of_second] = finish(HOSTILE, &far, 10_000 + token)[..] else {
+            panic!("two channels")
+        };
+        assert!(of_first + of_second <= NEWLY_FINISHED_OF_A_USER);
+        assert_eq!(of_second, 100);
     }
+    std::thread::sleep(WHOLE_FOR);
+    let last = finish(HOSTILE, &far, 20_000);
+    assert_eq!(last, [FINISHED_OF_A_USER - 100, 100]);
 }
 
 //= SHM-051 test
@@ -509,11 +514,16 @@ fn a_finished_dmb_of_a_stranger_is_attached_again_with_its_pages() {
             if is_expired {
                 expire(&mut device);
             }
-            let again = match device.attach_dmb(HOSTILE, DmbToken(round), LEN) {
-                Ok(again) => again,
-                // The thread is at it.
-                Err(IsmError::Exhausted) if is_expired => continue,
-                outcome => panic!("{outcome:?}"),
+            let again = loop {
+                match device.attach_dmb(HOSTILE, DmbToken(round), LEN) {
+                    Ok(again) => break again,
+                    // The thread is at it: the binding tries again when the alarm is due.
+                    Err(IsmError::Busy) if is_expired => {
+                        let due = device.alarm.at().unwrap();
+                        assert!(due <= Instant::now() + Duration::from_millis(1));
+                    }
+                    outcome => panic!("{outcome:?}"),
+                }
             };
             device
                 .move_data(again, 0, 32, &[5; LEN as usize - 32])
@@ -584,4 +594,60 @@ fn whatever_its_owner_may_name_again_is_kept_for_that_time() {
     expire(&mut device);
     let mut channels = device.channels.iter();
     assert!(channels.all(|(_, at)| at.kept.finished() == FINISHED));
+}
+
+/// The peer has dropped everything that was offered over a channel that has ended.
+//= SHM-057 test
+#[test]
+fn an_own_dmb_whose_channel_has_ended_is_not_used_again() {
+    let (mut device, far, _doorbells) = with_hostile();
+    let dmb = device.register_dmb(LEN, HOSTILE, None).unwrap();
+    drop(far);
+    device.note_readable();
+    while device.poll().is_some() {}
+    assert_eq!(device.clear_dmb(dmb), Err(IsmError::Unreachable));
+}
+
+/// A stranger keeps a file locked, so that no page can be taken out of any of its files, and opens
+/// channels: nothing more of it is mapped, as it could not be given back.
+//= SHM-056 test
+//= SHM-065 test
+#[test]
+fn no_file_for_handshakes_is_mapped_that_could_not_be_given_back() {
+    use crate::memory::tests::{Missing, lock_file};
+    use crate::shared::handshakes::LENGTH;
+    let Some(missing) = Missing::page() else {
+        return;
+    };
+    let (mut device, far, _doorbells) = with_hostile();
+    estrange(&mut device);
+    let withdraw = |device: &mut Device, token: u64| {
+        let (file, remote) = written(device, &far, token);
+        device.detach_dmb(remote).unwrap();
+        let lock = (token == 1).then(|| lock_file(&file, &missing));
+        let token = DmbToken(token);
+        far.send(Message::Withdraw { token }, None).unwrap();
+        device.note_readable();
+        assert_eq!(device.poll(), None);
+        lock
+    };
+    let locking = withdraw(&mut device, 1).unwrap();
+    for token in 2..80 {
+        withdraw(&mut device, token);
+    }
+    let uid = device.channels.iter().next().unwrap().1.uid;
+    let end = Instant::now() + Duration::from_secs(20);
+    while !device.reapers.of(uid).is_behind() {
+        assert!(Instant::now() < end);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let theirs = memory(LENGTH);
+    let (slot, generation) = (0, 1);
+    let message = Message::Handshakes { slot, generation };
+    far.send(message, Some(theirs.as_fd())).unwrap();
+    device.note_readable();
+    assert_eq!(device.poll(), None, "the channel goes on");
+    assert_eq!(taken(&theirs), 0, "not mapped");
+    drop(missing);
+    locking.join().unwrap();
 }
