@@ -151,8 +151,9 @@ class SharedCpus(Redis):
                 os.sched_setaffinity(int(thread), cpus)
 
 
-def nginx_configuration(scratch, port, workers=1):
-    """Path of a configuration of nginx that serves `small`, a file of 4 KiB."""
+def nginx_configuration(scratch, port, workers=1, user="root"):
+    """Path of a configuration of nginx that serves `small`, a file of 4 KiB. Started by root, its
+    workers become `user`."""
     os.chmod(scratch, 0o755)
     with open(os.path.join(scratch, "small"), "wb") as file:
         file.write(os.urandom(4096))
@@ -162,9 +163,8 @@ def nginx_configuration(scratch, port, workers=1):
         for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
     )
     with open(f"{path}.conf", "w") as file:
-        # The workers read files of the user that runs this.
         file.write(
-            ("user root; " if os.getuid() == 0 else "")
+            (f"user {user}; " if os.getuid() == 0 else "")
             + f"worker_processes {workers}; daemon off; pid {path}.pid; error_log {path}.log;"
             "events {} http { access_log off; sendfile on; keepalive_requests 1000000;"
             f"{paths} server {{ listen 127.0.0.1:{port}; root {scratch}; }} }}"
@@ -179,13 +179,13 @@ class Nginx:
         "ab -k -c 10, 4 KiB": ["-k", "-c", "10"],
         "ab -c 10, a connection each": ["-c", "10"],
     }
-    workers = 1
+    workers, user = 1, "root"
 
     def __init__(self, servers, smcx, requests):
         self.requests, self.carriers = requests // 5, {}
         for carrier, prefix in (("TCP", []), ("smcx", smcx)):
             port = free_port()
-            path = nginx_configuration(servers.scratch, port, self.workers)
+            path = nginx_configuration(servers.scratch, port, self.workers, self.user)
             servers.start(prefix + ["nginx", "-c", path], port)
             self.carriers[carrier] = prefix + ["ab", "-q"], f"http://127.0.0.1:{port}/small"
 
@@ -196,6 +196,11 @@ class Nginx:
         if not re.search(r"Failed requests: +0\n", text):
             sys.exit(text)
         return float(re.search(r"Requests per second: +([\d.]+)", text)[1]) / 1000
+
+
+class OtherUser(Nginx):
+    name = "nginx, a worker of www-data,"
+    user = "www-data"
 
 
 class FourWorkers(Nginx):
@@ -285,7 +290,7 @@ def main():
     smcx = [os.path.abspath(arguments.smcx), "run", "--"]
     os.environ["SMC_POLICY"] = ""
     print(f"load {load_average()}, {os.cpu_count()} CPUs, {arguments.rounds} rounds", flush=True)
-    programs = [Redis, SharedCpus, Nginx, FourWorkers, Iperf3]
+    programs = [Redis, SharedCpus, Nginx, OtherUser, FourWorkers, Iperf3]
     if glob.glob(Postgres.binaries):
         programs.append(Postgres)
     else:
