@@ -19,9 +19,10 @@
 //! A slot has one writer and holds one message at a time. Nothing of it is trusted: messages are
 //! copied out before they are parsed, and an announcement is only what the kernel names.
 
+mod file;
+
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
 use super::channel::Channel;
@@ -30,22 +31,12 @@ use super::message::Message;
 use super::pairing::{Peer, belongs};
 use crate::device::{DeviceEvent, IsmError, IsmReport};
 use crate::doorbell::{self, Ring};
-use crate::memory::{Reaper, SharedRegion};
+use crate::memory::Reaper;
 use crate::slots::Key;
+#[cfg(test)]
+pub(super) use file::LENGTH;
+use file::{MESSAGE, MessageFile, Place, SLOTS, Stamp};
 
-/// Connections of one role that can be made at a time over a channel.
-const SLOTS: usize = 256;
-/// Bytes of a slot: three words, and a message.
-const SLOT: usize = 512;
-/// Longest message, in bytes.
-const MESSAGE: usize = SLOT - 24;
-/// Bytes of the index: the number of announcements that wait, the number of slots in use, and a
-/// cookie for each slot.
-const INDEX: usize = 4096;
-/// Bytes of the file.
-pub(super) const LENGTH: u32 = (INDEX + 2 * SLOTS * SLOT) as u32;
-/// Number of the message by which a server ends a handshake.
-const DONE: u32 = u32::MAX;
 /// How long a slot is left alone whose server has not ended the handshake: longer than any
 /// handshake takes.
 const ABANDONED: Duration = Duration::from_secs(30);
@@ -54,14 +45,8 @@ const ABANDONED: Duration = Duration::from_secs(30);
 const CHECKS: usize = 16;
 /// Code of the event that is reported when a peer has rung for handshakes.
 pub const HANDSHAKES: u32 = 0x534d_4343;
-/// The word of the index that counts how often the peer has asked to be accepted.
-const CALLS: u32 = (8 * (2 + SLOTS)) as u32;
-/// The word of the index that is 1 once the peer has mapped the file, so that it can answer.
-const MAPPED: u32 = CALLS + 8;
 /// Stands for the handshakes among the DMBs that a peer rings for.
 pub(super) const RUNG: Key = (u32::MAX, u32::MAX);
-
-const _: () = assert!(8 * (4 + SLOTS) <= INDEX);
 
 /// A handshake over shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -70,6 +55,32 @@ pub struct HandshakeId {
     slot: usize,
     number: u32,
     is_client: bool,
+}
+
+impl HandshakeId {
+    /// Where this side writes.
+    const fn place(self) -> Place {
+        Place {
+            slot: self.slot,
+            from_client: self.is_client,
+        }
+    }
+
+    /// Where the peer writes.
+    const fn place_of_peer(self) -> Place {
+        Place {
+            slot: self.slot,
+            from_client: !self.is_client,
+        }
+    }
+}
+
+/// Where a client writes.
+const fn from_client(slot: usize) -> Place {
+    Place {
+        slot,
+        from_client: true,
+    }
 }
 
 /// A message of a handshake.
@@ -109,9 +120,9 @@ struct Slot {
 #[derive(Debug, Default)]
 pub(super) struct Handshakes {
     /// What the peer writes.
-    ours: Option<SharedRegion>,
+    ours: Option<MessageFile>,
     /// What this side writes, and where the peer is rung for it.
-    theirs: Option<(SharedRegion, Ring)>,
+    theirs: Option<(MessageFile, Ring)>,
     clients: Vec<Slot>,
     servers: Vec<Slot>,
     /// Slots of clients that are not in use.
@@ -127,72 +138,19 @@ pub(super) struct Handshakes {
     calls: u64,
 }
 
-/// Where a slot is in the file: those of messages that clients send come first.
-fn place(slot: usize, from_client: bool) -> u32 {
-    let index = if from_client { slot } else { SLOTS + slot };
-    (INDEX + index * SLOT) as u32
-}
-
-fn stamp(number: u32, message: u32) -> u64 {
-    u64::from(number) << 32 | u64::from(message)
-}
-
-fn write(region: &SharedRegion, at: u32, stamp: u64, clc: (u64, &[u8])) {
-    let (cookie, bytes) = clc;
-    let (Ok(first), Ok(of_cookie), Ok(length)) =
-        (region.unit(at), region.unit(at + 8), region.unit(at + 16))
-    else {
-        return;
-    };
-    first.store(0, Ordering::Relaxed);
-    fence(Ordering::Release);
-    of_cookie.store(cookie, Ordering::Relaxed);
-    length.store(bytes.len() as u64, Ordering::Relaxed);
-    // It fits, as callers have checked.
-    let _ = region.copy_in(at + 24, bytes);
-    first.store(stamp, Ordering::Release);
-}
-
-/// The message in a slot, if it is of this handshake and a newer one than `known`.
-fn read(region: &SharedRegion, at: u32, number: u32, known: u32) -> Option<(u32, Clc)> {
-    let first = region.unit(at).ok()?;
-    let current = first.load(Ordering::Acquire);
-    let message = current as u32;
-    if current >> 32 != u64::from(number) || message <= known || message == DONE {
-        return None;
-    }
-    let cookie = region.unit(at + 8).ok()?.load(Ordering::Relaxed);
-    let length = region.unit(at + 16).ok()?.load(Ordering::Relaxed);
-    let mut bytes = vec![0; usize::try_from(length).ok().filter(|len| *len <= MESSAGE)?];
-    region.copy_out(at + 24, &mut bytes).ok()?;
-    fence(Ordering::Acquire);
-    // The peer may have written the next one meanwhile, which then comes with a ring.
-    (first.load(Ordering::Relaxed) == current).then_some((message, Clc { cookie, bytes }))
-}
-
 impl Handshakes {
-    /// Takes the file that the peer offers, once; whether it may offer it.
-    pub(super) fn take_theirs(&mut self, region: SharedRegion, ring: Ring) -> bool {
-        if self.theirs.is_some() {
-            return false;
-        }
-        // The peer announces nothing before.
-        let _ = region.unit(MAPPED).map(|at| at.store(1, Ordering::Release));
-        self.theirs = Some((region, ring));
+    /// Takes the file that the peer has sent.
+    fn take_theirs(&mut self, file: MessageFile, ring: Ring) {
+        self.theirs = Some((file, ring));
         self.clients = vec![Slot::default(); SLOTS];
         // The lowest first, so that few pages are touched.
         self.free = (0..SLOTS).rev().collect();
-        true
     }
 
     /// Whether this side can announce connections, and the peer can answer: each has mapped the
     /// file that the other one has sent.
     fn are_mutual(&self) -> bool {
-        let is_mapped = |ours: &SharedRegion| {
-            let unit = ours.unit(MAPPED);
-            unit.is_ok_and(|at| at.load(Ordering::Acquire) != 0)
-        };
-        self.theirs.is_some() && self.ours.as_ref().is_some_and(is_mapped)
+        self.theirs.is_some() && self.ours.as_ref().is_some_and(MessageFile::is_mapped)
     }
 
     /// The peer has rung for handshakes; whether that is not known yet.
@@ -219,12 +177,9 @@ impl Handshakes {
                 break;
             };
             let number = self.clients.get(slot).map_or(0, |at| at.number);
-            let first = |ours: &SharedRegion| {
-                let unit = ours.unit(place(slot, false));
-                unit.map_or(0, |at| at.load(Ordering::Acquire))
-            };
-            let is_done = self.ours.as_ref().map(first) == Some(stamp(number, DONE));
-            if is_done || now.saturating_duration_since(since) >= ABANDONED {
+            let ours = self.ours.as_ref();
+            let is_ended = ours.is_some_and(|ours| ours.is_ended(slot, number));
+            if is_ended || now.saturating_duration_since(since) >= ABANDONED {
                 self.free.push(slot);
                 continue;
             }
@@ -239,72 +194,35 @@ impl Handshakes {
 
     /// Adds the announcement in a slot to the index.
     fn add_to_index(&mut self, slot: usize, cookie: u64) {
-        let Some((region, _)) = &self.theirs else {
+        let (Some((theirs, _)), Some(client)) = (&self.theirs, self.clients.get_mut(slot)) else {
             return;
         };
-        let at = |word: usize| region.unit((8 * word) as u32);
-        let (Ok(waiting), Ok(used), Ok(entry)) = (at(0), at(1), at(2 + slot)) else {
-            return;
-        };
-        entry.store(cookie, Ordering::Release);
-        if let Some(client) = self.clients.get_mut(slot)
-            && !std::mem::replace(&mut client.is_waiting, true)
-        {
+        theirs.add(slot, cookie);
+        if !std::mem::replace(&mut client.is_waiting, true) {
             self.waiting += 1;
         }
-        let known = used.load(Ordering::Relaxed);
-        used.store(known.max(slot as u64 + 1), Ordering::Release);
-        waiting.store(self.waiting, Ordering::Release);
+        theirs.set_waiting(self.waiting);
     }
 
     /// Removes the announcement in a slot from the index. Returns whether it was there, that is, the
     /// peer had not taken it.
     fn remove_from_index(&mut self, slot: usize) -> bool {
-        let Some((region, _)) = &self.theirs else {
+        let (Some((theirs, _)), Some(client)) = (&self.theirs, self.clients.get_mut(slot)) else {
             return false;
         };
-        let at = |word: usize| region.unit((8 * word) as u32);
-        let (Ok(waiting), Ok(entry)) = (at(0), at(2 + slot)) else {
-            return false;
-        };
-        let was_there = entry.swap(0, Ordering::AcqRel) != 0;
-        if let Some(client) = self.clients.get_mut(slot)
-            && std::mem::take(&mut client.is_waiting)
-        {
+        let was_there = theirs.remove(slot);
+        if std::mem::take(&mut client.is_waiting) {
             self.waiting = self.waiting.saturating_sub(1);
-            waiting.store(self.waiting, Ordering::Release);
+            theirs.set_waiting(self.waiting);
         }
         was_there
     }
 
-    /// Takes the announcement of a socket with this cookie in a slot out of the index, for this side
-    /// to answer. Returns `false` if its client has given it up.
-    //= SHM-066
-    fn take_from_index(&self, slot: usize, cookie: u64) -> bool {
-        let entry = self.ours.as_ref();
-        let entry = entry.and_then(|ours| ours.unit((8 * (2 + slot)) as u32).ok());
-        let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
-        entry.is_some_and(|at| at.compare_exchange(cookie, 0, success, failure).is_ok())
-    }
-
-    /// Whether the peer has announced connections that were not taken yet.
+    /// Whether the peer has announced connections that wait.
     fn has_announcements(&self) -> bool {
-        let waiting = |ours: &SharedRegion| {
-            let unit = ours.unit(0);
-            unit.is_ok_and(|at| at.load(Ordering::Acquire) != 0)
-        };
-        self.ours.as_ref().is_some_and(waiting)
-    }
-
-    /// The slot in which the peer announced a socket with this cookie.
-    fn find(&self, cookie: u64) -> Option<usize> {
-        let ours = self.ours.as_ref().filter(|_| self.has_announcements())?;
-        let word = |at: usize| ours.unit((8 * at) as u32);
-        let used = word(1).ok()?.load(Ordering::Acquire);
-        let used = usize::try_from(used).unwrap_or(SLOTS).min(SLOTS);
-        let is_it =
-            |slot: &usize| word(2 + slot).is_ok_and(|at| at.load(Ordering::Acquire) == cookie);
-        (0..used).find(is_it)
+        self.ours
+            .as_ref()
+            .is_some_and(MessageFile::has_announcements)
     }
 }
 
@@ -318,14 +236,13 @@ impl Channel {
     /// Offers the peer the file for its messages. `reaper` frees its pages if the peer is a
     /// stranger's.
     fn offer_handshakes(&mut self, reaper: Option<Reaper>) {
-        let Ok((mut region, fd)) = SharedRegion::create(LENGTH, false) else {
+        let Ok((file, fd)) = MessageFile::create(reaper) else {
             return;
         };
-        reaper.into_iter().for_each(|by| region.discard_by(by));
         let Some(slot) = self.take_slot(RUNG) else {
             return;
         };
-        self.handshakes.ours = Some(region);
+        self.handshakes.ours = Some(file);
         self.handshakes.servers = vec![Slot::default(); SLOTS];
         let Ring { slot, generation } = Ring::new(slot.0, slot.1);
         self.outbox
@@ -358,31 +275,27 @@ impl Device {
     }
 
     /// Maps the peer's file for this side's messages. Returns `false` if the peer may not send it:
-    /// it must be the first, and of a kind that [`SharedRegion::open`] maps. The file of a stranger
+    /// it must be the first, and of a kind that [`MessageFile::open`] maps. The file of a stranger
     /// whose pages cannot be freed at the moment is not mapped: nothing is announced to it then.
     //= SHM-065
     pub(super) fn take_handshakes(&mut self, key: Key, ring: Ring, fd: &OwnedFd) -> bool {
         let Some(channel) = self.channels.at_mut(key) else {
             return true;
         };
-        if ring.slot >= doorbell::SLOTS {
+        if ring.slot >= doorbell::SLOTS || channel.handshakes.theirs.is_some() {
             return false;
         }
+        let reaper = is_stranger(channel.uid).then(|| self.reapers.of(channel.uid));
         //= SHM-056
-        if is_stranger(channel.uid) && self.reapers.of(channel.uid).is_behind() {
+        if reaper.as_ref().is_some_and(Reaper::is_behind) {
             return true;
         }
-        match SharedRegion::open(fd, LENGTH) {
-            Ok(mut region) => {
-                if is_stranger(channel.uid) {
-                    region.discard_by(self.reapers.of(channel.uid));
-                }
-                channel.handshakes.take_theirs(region, ring)
-            }
+        match MessageFile::open(fd, reaper) {
+            Ok(file) => channel.handshakes.take_theirs(file, ring),
             // A lack of memory at this side is not an error of the peer.
-            Err(IsmError::System { .. }) => true,
-            Err(_) => false,
+            Err(error) => return matches!(error, IsmError::System { .. }),
         }
+        true
     }
 
     /// The channel over which connections can be announced to a peer.
@@ -419,9 +332,12 @@ impl Device {
             sent: 1,
             received: 0,
         };
-        if let Some((region, _)) = &handshakes.theirs {
-            let at = place(index, true);
-            write(region, at, stamp(number, 1), (cookie, proposal));
+        if let Some((theirs, _)) = &handshakes.theirs {
+            let stamp = Stamp {
+                handshake: number,
+                message: 1,
+            };
+            theirs.write(from_client(index), stamp, (cookie, proposal));
         }
         handshakes.add_to_index(index, cookie);
         self.expect_offer(channel);
@@ -446,20 +362,22 @@ impl Device {
     pub fn take_announcement(&mut self, cookie: u64, uid: u32) -> Option<Announced> {
         let may = |at: &Channel| belongs(at.uid, uid) && at.handshakes.theirs.is_some();
         let peers = self.channels.iter().filter(|(_, at)| may(at));
-        let found = { peers }.find_map(|(key, at)| Some((key, at.handshakes.find(cookie)?)));
+        let found = { peers }.find_map(|(key, at)| {
+            let ours = at.handshakes.ours.as_ref()?;
+            Some((key, ours.find(cookie)?))
+        });
         let (channel, slot) = found?;
         let at = self.channels.at_mut(channel)?;
         let peer = at.owner();
         let ours = at.handshakes.ours.as_ref()?;
-        let begun = ours.unit(place(slot, true)).ok()?.load(Ordering::Acquire);
-        let number = (begun >> 32) as u32;
-        let (received, clc) = read(ours, place(slot, true), number, 0)?;
+        let number = ours.handshake(from_client(slot));
+        let (received, clc) = ours.read(from_client(slot), number, 0)?;
         // Behind its first message the client has given it up.
         if received != 1 || clc.cookie != cookie {
             return None;
         }
         let is_new = at.handshakes.servers.get(slot)?.number != number;
-        if !is_new || !at.handshakes.take_from_index(slot, cookie) {
+        if !is_new || !ours.take(slot, cookie) {
             return None;
         }
         *at.handshakes.servers.get_mut(slot)? = Slot {
@@ -493,12 +411,15 @@ impl Device {
             return false;
         };
         slot.sent += 1;
-        let stamp = stamp(id.number, slot.sent);
-        let Some((region, ring)) = &channel.handshakes.theirs else {
+        let stamp = Stamp {
+            handshake: id.number,
+            message: slot.sent,
+        };
+        let Some((theirs, ring)) = &channel.handshakes.theirs else {
             return false;
         };
         let ring = *ring;
-        write(region, place(id.slot, id.is_client), stamp, (cookie, bytes));
+        theirs.write(id.place(), stamp, (cookie, bytes));
         channel.ring(ring);
         true
     }
@@ -508,7 +429,7 @@ impl Device {
         let handshakes = &mut self.channels.at_mut(id.channel)?.handshakes;
         let known = handshakes.slot(id)?.received;
         let ours = handshakes.ours.as_ref()?;
-        let (message, clc) = read(ours, place(id.slot, !id.is_client), id.number, known)?;
+        let (message, clc) = ours.read(id.place_of_peer(), id.number, known)?;
         handshakes.slot(id)?.received = message;
         if id.is_client {
             handshakes.remove_from_index(id.slot);
@@ -534,13 +455,10 @@ impl Device {
     //= SHM-068
     pub fn ask_to_accept(&mut self, id: HandshakeId) {
         if let Some(channel) = self.channels.at_mut(id.channel)
-            && let Some((region, ring)) = &channel.handshakes.theirs
+            && let Some((theirs, ring)) = &channel.handshakes.theirs
         {
             let ring = *ring;
-            if let Ok(calls) = region.unit(CALLS) {
-                let next = calls.load(Ordering::Relaxed).wrapping_add(1);
-                calls.store(next, Ordering::Release);
-            }
+            theirs.call();
             channel.ring(ring);
         }
     }
@@ -552,11 +470,7 @@ impl Device {
         self.channels.for_each(|at| {
             let handshakes = &mut at.handshakes;
             if std::mem::take(&mut handshakes.is_rung) {
-                let unit = handshakes
-                    .ours
-                    .as_ref()
-                    .and_then(|ours| ours.unit(CALLS).ok());
-                let now = unit.map_or(0, |at| at.load(Ordering::Acquire));
+                let now = handshakes.ours.as_ref().map_or(0, MessageFile::calls);
                 any |= std::mem::replace(&mut handshakes.calls, now) != now;
             }
         });
@@ -576,10 +490,9 @@ impl Device {
             channel.handshakes.remove_from_index(id.slot);
             let now = Instant::now();
             channel.handshakes.closing.push_back((now, id.slot));
-        } else if let Some((region, _)) = &channel.handshakes.theirs {
-            let at = region.unit(place(id.slot, false));
+        } else if let Some((theirs, _)) = &channel.handshakes.theirs {
             // The client reads that when it next wants a slot.
-            let _ = at.map(|at| at.store(stamp(id.number, DONE), Ordering::Release));
+            theirs.end(id.slot, id.number);
         }
     }
 
@@ -598,11 +511,14 @@ impl Device {
         };
         slot.is_open = false;
         handshakes.remove_from_index(id.slot);
-        if let Some((region, _)) = &handshakes.theirs
+        if let Some((theirs, _)) = &handshakes.theirs
             && decline.len() <= MESSAGE
         {
-            let at = place(id.slot, true);
-            write(region, at, stamp(id.number, 2), (cookie, decline));
+            let stamp = Stamp {
+                handshake: id.number,
+                message: 2,
+            };
+            theirs.write(id.place(), stamp, (cookie, decline));
         }
         handshakes.free.push(id.slot);
         // The peer offers no DMB for it.
@@ -622,10 +538,10 @@ impl Device {
 //= SHM-051
 impl Drop for Handshakes {
     fn drop(&mut self) {
-        let theirs = self.theirs.as_ref().map(|(region, _)| region);
+        let theirs = self.theirs.as_ref().map(|(file, _)| file);
         self.ours
             .iter()
             .chain(theirs)
-            .for_each(SharedRegion::discard);
+            .for_each(MessageFile::discard);
     }
 }
