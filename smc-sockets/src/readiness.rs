@@ -169,9 +169,12 @@ impl Readiness {
         if reset {
             // The socket is to be writable at once, and closed with something unread: one byte does not
             // fill it.
-            self.full.store(false, Ordering::Relaxed);
-            self.drop_strays();
-            let _ = rustix::net::send(&self.user, &[0], SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+            if !self.has_ended() {
+                self.full.store(false, Ordering::Relaxed);
+                self.drop_strays();
+                let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+                let _ = rustix::net::send(&self.user, &[0], flags);
+            }
             // A child may have a copy, with which closing this one brings no event.
             //= SHM-061
             if let Some(own) = self.own().take() {

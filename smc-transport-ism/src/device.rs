@@ -269,7 +269,8 @@ pub trait IsmDevice {
     /// # Errors
     /// [`IsmError::Unreachable`] without such a peer; [`IsmError::Token`] if it has no
     /// such DMB for this device; [`IsmError::Length`] if the DMB is known to be shorter
-    /// or no DMB can be that long; [`IsmError::Exhausted`].
+    /// or no DMB can be that long; [`IsmError::Busy`] if it can be attached a little later;
+    /// [`IsmError::Exhausted`].
     fn attach_dmb(
         &mut self,
         peer: Gid128,

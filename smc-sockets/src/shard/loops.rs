@@ -302,9 +302,12 @@ impl State {
     ) -> bool {
         self.execute_commands(shard, now);
         let completion = self.transports.poll();
-        let progress = completion.is_some();
+        // Peers may have rung when the device was last drained.
+        let progress = completion.is_some() || self.handshakes_rung;
         if let Some(completion) = completion {
             self.complete(shard, completion, now);
+        }
+        if progress {
             self.drain_completions(shard, now);
             self.arm(shard, now);
         }

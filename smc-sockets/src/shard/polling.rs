@@ -42,6 +42,8 @@ use std::sync::Arc;
 use smc_proto::time::Instant;
 
 use super::lanes::Lanes;
+#[cfg(test)]
+pub(super) use drain::RECEPTIONS;
 use leader::ThreadMark;
 pub(super) use park::IDLE_TIME;
 

@@ -447,10 +447,11 @@ impl Device {
         };
         self.check_attached(key)?;
         let channel = self.channels.at_mut(key).ok_or(IsmError::Unreachable)?;
-        let dmb = channel.kept.take(place, len).inspect_err(|error| {
+        let now = Instant::now();
+        let dmb = channel.kept.take(place, len, now).inspect_err(|error| {
             // It is tried again when the device is polled.
             if *error == IsmError::Busy {
-                self.alarm.set_by(Instant::now() + RETRY);
+                self.alarm.set_by(now + RETRY);
             }
         })?;
         self.expected_is_claimed(key);

@@ -59,6 +59,16 @@ pub(super) const FINISHED: usize = 1024;
 /// engine keeps the DMB for that.
 pub(super) const WHOLE_FOR: Duration = Duration::from_millis(1500);
 
+/// How long an attachment waits for a thread that takes pages out of the DMB, which takes less than a
+/// millisecond unless the peer locks the file or the machine is busy.
+pub(super) const BUSY_FOR: Duration = Duration::from_millis(200);
+
+/// Most finished DMBs that are given up at a time for [`FINISHED_OF_A_USER`].
+const GIVEN_UP: usize = 16;
+
+/// Pause before more are.
+const PAUSE: Duration = Duration::from_millis(10);
+
 /// Most bytes that this side has written to the finished DMBs of one peer that keep all pages. A
 /// peer keeps far fewer for its next connections, and withdraws the others at once, pages and all:
 /// to free those pages here would be done twice.
@@ -89,6 +99,8 @@ struct Finished {
     dmb: Named,
     /// Bytes that this side has written to it, if it has all pages still and not the head's alone.
     whole: Option<usize>,
+    /// Since when attaching it has been [busy](IsmError::Busy).
+    busy_since: Option<Instant>,
 }
 
 impl Finished {
@@ -137,6 +149,7 @@ impl Kept {
             since: now,
             dmb,
             whole: Some(written),
+            busy_since: None,
         });
         while self.whole > 0 && (self.whole > MOST_WHOLE || self.written > WHOLE) {
             self.free_oldest_ring();
@@ -191,15 +204,21 @@ impl Kept {
     ///
     /// # Errors
     /// [`IsmError::Length`] if it is shorter than `len`; [`IsmError::Busy`] if a thread takes
-    /// pages out of it at the moment. It stays there.
+    /// pages out of it at the moment, and [`IsmError::Exhausted`] once that takes longer than
+    /// [`BUSY_FOR`]. It stays there.
     //= SHM-057
-    pub(super) fn take(&mut self, place: usize, len: u32) -> Result<Named, IsmError> {
-        let finished = self.finished.get(place).ok_or(IsmError::Token)?;
+    pub(super) fn take(&mut self, place: usize, len: u32, now: Instant) -> Result<Named, IsmError> {
+        let finished = self.finished.get_mut(place).ok_or(IsmError::Token)?;
         if len as usize > finished.dmb.region.len() {
             return Err(IsmError::Length);
         }
         if !finished.dmb.region.keep_ring() {
-            return Err(IsmError::Busy);
+            // A stranger can keep its file locked as long as it likes.
+            let since = *finished.busy_since.get_or_insert(now);
+            return Err(match now.duration_since(since) < BUSY_FOR {
+                true => IsmError::Busy,
+                false => IsmError::Exhausted,
+            });
         }
         self.remove(place).ok_or(IsmError::Token)
     }
@@ -281,7 +300,6 @@ impl Device {
             channel.kept.keep(dmb, finished, now);
             if is_stranger(uid) && finished {
                 self.limit_whole(uid);
-                self.limit_finished(uid, now);
             }
             self.expire_finished(key, now);
         }
@@ -299,8 +317,12 @@ impl Device {
         } else {
             (FINISHED, WHOLE_FOR)
         };
+        let uid = channel.uid;
         if let Some(at) = channel.kept.expire(most, time, now) {
             self.alarm.set_by(at);
+        }
+        if is_stranger(uid) {
+            self.limit_finished(uid, now);
         }
     }
 
@@ -316,21 +338,32 @@ impl Device {
         }
     }
 
-    /// Frees the oldest finished DMBs of the channels with the most, if a user has more than
-    /// [`FINISHED_OF_A_USER`] over all channels. Those that the peer may still announce again are
-    /// freed beyond [`NEWLY_FINISHED_OF_A_USER`] only.
+    /// Frees the oldest finished DMBs of a user's channels with the most, [`GIVEN_UP`] at a time, as
+    /// long as the user has more than [`FINISHED_OF_A_USER`] over all channels. Those that the peer
+    /// may still announce again are freed beyond [`NEWLY_FINISHED_OF_A_USER`] only.
     //= SHM-051
     fn limit_finished(&mut self, uid: u32, now: Instant) {
         let count = |kept: &Kept| kept.finished.len();
-        let mut sum = self.sum_of(uid, count);
-        while sum > FINISHED_OF_A_USER
-            && let Some(fullest) = self.fullest_of(uid, count)
-            && let Some(oldest) = fullest.finished.front()
-            && (sum > NEWLY_FINISHED_OF_A_USER || oldest.since + WHOLE_FOR <= now)
-        {
-            fullest.drop_oldest();
-            sum -= 1;
+        for _ in 0..GIVEN_UP {
+            let sum = self.sum_of(uid, count);
+            if sum <= FINISHED_OF_A_USER {
+                return;
+            }
+            let is_due = |kept: &Kept| {
+                let oldest = kept.finished.front();
+                oldest.is_some_and(|oldest| oldest.since + WHOLE_FOR <= now)
+            };
+            let of_due = |kept: &Kept| if is_due(kept) { count(kept) } else { 0 };
+            let fullest = match sum > NEWLY_FINISHED_OF_A_USER {
+                true => self.fullest_of(uid, count),
+                false => self.fullest_of(uid, of_due).filter(|kept| is_due(kept)),
+            };
+            match fullest {
+                Some(fullest) => fullest.drop_oldest(),
+                None => break,
+            }
         }
+        self.alarm.set_by(now + PAUSE);
     }
 
     /// Sum of what `count` counts of the kept DMBs of a user's channels.

@@ -78,15 +78,13 @@ impl State {
         )
     }
 
-    /// Receives the CLC messages of all handshakes if a peer has rung for them since the last call, and
-    /// returns whether one has. The work grows with the number of handshakes, so that it is not done for
-    /// each ring: a peer can ring without end.
-    pub(in crate::shard) fn receive_rung_handshakes(&mut self, now: Instant) -> bool {
-        let is_rung = std::mem::take(&mut self.handshakes_rung);
-        if is_rung {
+    /// Receives the CLC messages of all handshakes if a peer has rung for them since the last call. The
+    /// work grows with the number of handshakes, so that it is not done for each ring: a peer can ring
+    /// without end.
+    pub(in crate::shard) fn receive_rung_handshakes(&mut self, now: Instant) {
+        if std::mem::take(&mut self.handshakes_rung) {
             self.receive_handshakes(now);
         }
-        is_rung
     }
 
     #[cold]

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Announcement;
+use crate::shard::polling::RECEPTIONS;
 use crate::socket::Socket;
 use crate::{PairingTimeouts, Settings, SmcListener, SmcStream, Stack};
 
@@ -83,11 +84,11 @@ fn a_server_that_was_met_is_not_called_again() {
     assert!(state.handshakes.is_empty());
 }
 
-/// A peer rings all the time: messages are received once each time that the device is drained, and the
-/// drain ends.
+/// A peer rings all the time: messages are received a few times each time that the device is drained, and
+/// the drain ends.
 //= SHM-065 test
 #[test]
-fn handshakes_are_received_once_however_often_a_peer_rings() {
+fn handshakes_are_received_seldom_however_often_a_peer_rings() {
     let (listener, address, client) = paired_before();
     let shard = client.shard();
     let server = shard.known_servers.get(address).unwrap();
@@ -113,11 +114,11 @@ fn handshakes_are_received_once_however_often_a_peer_rings() {
             let before = state.receptions;
             state.drain_completions(shard, shard.now());
             let now = state.receptions - before;
-            assert!(now <= 1, "{now} times in one drain");
+            assert!(now <= RECEPTIONS, "{now} times in one drain");
             receptions += now;
             drains += 1;
         }
-        assert!(drains >= 100);
+        assert!(drains >= 100 / RECEPTIONS);
         ended.store(true, std::sync::atomic::Ordering::Relaxed);
     });
 }

@@ -15,26 +15,33 @@ use crate::socket::Socket;
 /// busy.
 const COMPLETIONS: usize = 1024;
 
+/// Most times that handshakes are received at one go: some peers ring while others are answered.
+pub(in crate::shard) const RECEPTIONS: usize = 4;
+
 impl State {
     /// Drains the completions of shared memory, and executes the commands that follow from them.
-    /// Returns whether that was all: it ends after [`COMPLETIONS`]. Handshakes are received once, however
-    /// often peers ring for them.
+    /// Returns whether that was all: it ends after [`COMPLETIONS`], and after [`RECEPTIONS`] if peers ring
+    /// for handshakes again.
     pub(crate) fn drain_completions(&mut self, shard: &Arc<Shard>, now: Instant) -> bool {
         // Peers that were asked not to ring leave messages only at the heads of DMBs.
         //= SHM-075
         if self.transports.ism.device().suppresses_rings() {
             self.transports.ism.device_mut().poll_heads();
         }
-        let mut has_received = false;
+        let mut receptions = 0;
         for _ in 0..COMPLETIONS {
             self.execute_commands(shard, now);
             match self.transports.poll() {
                 Some(completion) => self.complete(shard, completion, now),
-                None if !has_received && self.receive_rung_handshakes(now) => has_received = true,
-                None => return !self.handshakes_rung,
+                None if !self.handshakes_rung => return true,
+                None if receptions == RECEPTIONS => return false,
+                None => {
+                    receptions += 1;
+                    self.receive_rung_handshakes(now);
+                }
             }
         }
-        if !has_received {
+        if receptions == 0 {
             self.receive_rung_handshakes(now);
         }
         self.execute_commands(shard, now);

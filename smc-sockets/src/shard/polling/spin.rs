@@ -40,15 +40,20 @@ impl State {
             if self.poll_head_of(shard, socket, now) {
                 return true;
             }
-            if (poll == 0 || self.polling.is_urgent())
-                && let Some(completion) = self.transports.poll()
-            {
-                self.complete(shard, completion, now);
-                match self.handshakes_rung {
-                    true => drop(self.drain_completions(shard, now)),
-                    false => self.execute_commands(shard, now),
+            if poll == 0 || self.polling.is_urgent() {
+                let completion = self.transports.poll();
+                let has_completed = completion.is_some();
+                if let Some(completion) = completion {
+                    self.complete(shard, completion, now);
                 }
-                return true;
+                if self.handshakes_rung {
+                    self.drain_completions(shard, now);
+                    return true;
+                }
+                if has_completed {
+                    self.execute_commands(shard, now);
+                    return true;
+                }
             }
             std::hint::spin_loop();
         }

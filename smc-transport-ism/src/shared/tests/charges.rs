@@ -8,8 +8,8 @@ use crate::device::{DmbToken, Gid128, IsmDevice, IsmError, MAX_DMB_LEN, RemoteDm
 use crate::memory::{DoorbellPage, SharedRegion};
 use crate::shared::Device;
 use crate::shared::kept::{
-    FINISHED, FINISHED_OF_A_STRANGER, FINISHED_OF_A_USER, NEWLY_FINISHED_OF_A_USER, TIME_TO_READ,
-    UNREAD_OF_A_STRANGER, WHOLE, WHOLE_FOR, WHOLE_OF_A_STRANGER,
+    BUSY_FOR, FINISHED, FINISHED_OF_A_STRANGER, FINISHED_OF_A_USER, NEWLY_FINISHED_OF_A_USER,
+    TIME_TO_READ, UNREAD_OF_A_STRANGER, WHOLE, WHOLE_FOR, WHOLE_OF_A_STRANGER,
 };
 use crate::shared::message::Message;
 use crate::shared::socket::{Received, Socket};
@@ -281,9 +281,19 @@ fn a_user_has_few_heads_to_read_at_any_time() {
         assert!(of_first + of_second <= NEWLY_FINISHED_OF_A_USER);
         assert_eq!(of_second, 100);
     }
+    // Later fewer are kept, also if the stranger does nothing any more; a few are given up at a time.
     std::thread::sleep(WHOLE_FOR);
-    let last = finish(HOSTILE, &far, 20_000);
-    assert_eq!(last, [FINISHED_OF_A_USER - 100, 100]);
+    let end = Instant::now() + Duration::from_secs(10);
+    while finished(&device) != [FINISHED_OF_A_USER - 100, 100] {
+        assert!(Instant::now() < end, "{:?}", finished(&device));
+        let before = finished(&device)[0];
+        device.handle_alarm();
+        assert!(
+            before - finished(&device)[0] <= 32,
+            "of each channel's turn"
+        );
+        assert!(device.alarm.at().is_some());
+    }
 }
 
 //= SHM-051 test
@@ -539,6 +549,43 @@ fn a_finished_dmb_of_a_stranger_is_attached_again_with_its_pages() {
             device.note_readable();
             assert_eq!(device.poll(), None);
         }
+    }
+}
+
+/// A stranger keeps its file locked, so that the thread that takes pages out of it waits: the attachment
+/// waits, too, but not as long as that.
+//= SHM-056 test
+//= SHM-057 test
+#[test]
+fn an_attachment_does_not_wait_for_a_file_that_stays_locked() {
+    use crate::memory::tests::{Missing, lock_file};
+    let Some(missing) = Missing::page() else {
+        return;
+    };
+    let (mut device, far, _doorbells) = with_hostile();
+    estrange(&mut device);
+    let (file, remote) = written(&mut device, &far, 1);
+    let locking = lock_file(&file, &missing);
+    device.discard_dmb(remote).unwrap();
+    expire(&mut device);
+    let end = Instant::now() + Duration::from_secs(10);
+    // The thread begins.
+    while let Ok(again) = device.attach_dmb(HOSTILE, DmbToken(1), LEN) {
+        assert!(Instant::now() < end);
+        device.discard_dmb(again).unwrap();
+        expire(&mut device);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let outcome = device.attach_dmb(HOSTILE, DmbToken(1), LEN);
+    assert_eq!(outcome.err(), Some(IsmError::Busy));
+    std::thread::sleep(BUSY_FOR);
+    let outcome = device.attach_dmb(HOSTILE, DmbToken(1), LEN);
+    assert_eq!(outcome.err(), Some(IsmError::Exhausted));
+    drop(missing);
+    locking.join().unwrap();
+    while device.attach_dmb(HOSTILE, DmbToken(1), LEN).is_err() {
+        assert!(Instant::now() < end + BUSY_FOR);
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
