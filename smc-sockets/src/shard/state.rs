@@ -50,10 +50,9 @@ pub(crate) struct State {
     pub(super) announced_to: Vec<Peer>,
     /// Announcements of this side that were answered.
     pub(super) answers: u64,
-    /// Whether a peer has rung for handshakes since the last call of
-    /// [`State::receive_rung_handshakes`].
+    /// Whether a peer has rung for handshakes since they were last received.
     pub(super) handshakes_rung: bool,
-    /// Calls of [`State::receive_rung_handshakes`] that have received messages.
+    /// Number of calls of [`State::receive_handshakes`].
     #[cfg(test)]
     pub(super) receptions: usize,
     /// Connections that were accepted and whose CLC messages come over TCP, until they are

@@ -249,7 +249,8 @@ impl SharedRegion {
     }
 
     /// Gives pages back, from an offset on which is that of a page; `can_be_stopped` if a thread
-    /// that does so can be stopped by [`Self::keep_ring`]. In a child, nothing: its parent goes on with them.
+    /// that does so can be stopped by [`Self::keep_ring`]. In a child, nothing: its parent goes on
+    /// with them.
     fn discard_from(&self, at: usize, can_be_stopped: bool) {
         //= SHM-061
         if !self.process.is_current() {

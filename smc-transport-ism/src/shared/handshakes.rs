@@ -26,7 +26,7 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use super::channel::Channel;
-use super::device::{Device, is_stranger};
+use super::device::Device;
 use super::message::Message;
 use super::pairing::{Peer, belongs};
 use crate::device::{DeviceEvent, IsmError, IsmReport};
@@ -72,14 +72,6 @@ impl HandshakeId {
             slot: self.slot,
             from_client: !self.is_client,
         }
-    }
-}
-
-/// Where a client writes.
-const fn from_client(slot: usize) -> Place {
-    Place {
-        slot,
-        from_client: true,
     }
 }
 
@@ -279,23 +271,25 @@ impl Device {
     /// whose pages cannot be freed at the moment is not mapped: nothing is announced to it then.
     //= SHM-065
     pub(super) fn take_handshakes(&mut self, key: Key, ring: Ring, fd: &OwnedFd) -> bool {
-        let Some(channel) = self.channels.at_mut(key) else {
+        let Some(channel) = self.channels.at(key) else {
             return true;
         };
         if ring.slot >= doorbell::SLOTS || channel.handshakes.theirs.is_some() {
             return false;
         }
-        let reaper = is_stranger(channel.uid).then(|| self.reapers.of(channel.uid));
-        //= SHM-056
-        if reaper.as_ref().is_some_and(Reaper::is_behind) {
+        let Ok(reaper) = self.reaper_toward(key) else {
             return true;
-        }
+        };
         match MessageFile::open(fd, reaper) {
-            Ok(file) => channel.handshakes.take_theirs(file, ring),
+            Ok(file) => {
+                if let Some(channel) = self.channels.at_mut(key) {
+                    channel.handshakes.take_theirs(file, ring);
+                }
+                true
+            }
             // A lack of memory at this side is not an error of the peer.
-            Err(error) => return matches!(error, IsmError::System { .. }),
+            Err(error) => matches!(error, IsmError::System { .. }),
         }
-        true
     }
 
     /// The channel over which connections can be announced to a peer.
@@ -333,11 +327,8 @@ impl Device {
             received: 0,
         };
         if let Some((theirs, _)) = &handshakes.theirs {
-            let stamp = Stamp {
-                handshake: number,
-                message: 1,
-            };
-            theirs.write(from_client(index), stamp, (cookie, proposal));
+            let stamp = Stamp::new(number, 1);
+            theirs.write(Place::of_client(index), stamp, (cookie, proposal));
         }
         handshakes.add_to_index(index, cookie);
         self.expect_offer(channel);
@@ -370,8 +361,8 @@ impl Device {
         let at = self.channels.at_mut(channel)?;
         let peer = at.owner();
         let ours = at.handshakes.ours.as_ref()?;
-        let number = ours.handshake(from_client(slot));
-        let (received, clc) = ours.read(from_client(slot), number, 0)?;
+        let number = ours.handshake(Place::of_client(slot));
+        let (received, clc) = ours.read(Place::of_client(slot), number, 0)?;
         // Behind its first message the client has given it up.
         if received != 1 || clc.cookie != cookie {
             return None;
@@ -411,10 +402,7 @@ impl Device {
             return false;
         };
         slot.sent += 1;
-        let stamp = Stamp {
-            handshake: id.number,
-            message: slot.sent,
-        };
+        let stamp = Stamp::new(id.number, slot.sent);
         let Some((theirs, ring)) = &channel.handshakes.theirs else {
             return false;
         };
@@ -514,11 +502,7 @@ impl Device {
         if let Some((theirs, _)) = &handshakes.theirs
             && decline.len() <= MESSAGE
         {
-            let stamp = Stamp {
-                handshake: id.number,
-                message: 2,
-            };
-            theirs.write(id.place(), stamp, (cookie, decline));
+            theirs.write(id.place(), Stamp::new(id.number, 2), (cookie, decline));
         }
         handshakes.free.push(id.slot);
         // The peer offers no DMB for it.

@@ -432,7 +432,7 @@ impl Device {
     /// Takes a DMB out of those whose connections have ended, which the peer names again.
     ///
     /// # Errors
-    /// Those of [`Self::check_attached`] and of [`Kept::take`]; it stays there.
+    /// The errors of [`Self::check_attached`] and of [`Kept::take`]; it stays there.
     //= SHM-057
     fn find_finished(
         &mut self,

@@ -28,9 +28,9 @@ pub(crate) struct Announcement<'a> {
 /// What the server knows of a connection whose announcement was withdrawn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Withdrawal {
-    /// It has taken the announcement, and goes on over TCP without CLC.
+    /// The server has taken the announcement, and goes on over TCP without CLC.
     Taken,
-    /// It takes the connection for one that was not announced.
+    /// The server takes the connection for one that was not announced.
     Unknown,
 }
 

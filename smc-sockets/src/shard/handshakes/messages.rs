@@ -78,17 +78,11 @@ impl State {
         )
     }
 
-    /// Receives the CLC messages of all handshakes if a peer has rung for them since the last call. The
-    /// work grows with the number of handshakes, so that it is not done for each ring: a peer can ring
-    /// without end.
-    pub(in crate::shard) fn receive_rung_handshakes(&mut self, now: Instant) {
-        if std::mem::take(&mut self.handshakes_rung) {
-            self.receive_handshakes(now);
-        }
-    }
-
+    /// Receives the CLC messages of all handshakes, after peers have rung for them. The work grows with
+    /// the number of handshakes, so that it is not done for each ring: a peer can ring without end.
     #[cold]
-    fn receive_handshakes(&mut self, now: Instant) {
+    pub(in crate::shard) fn receive_handshakes(&mut self, now: Instant) {
+        self.handshakes_rung = false;
         #[cfg(test)]
         {
             self.receptions += 1;

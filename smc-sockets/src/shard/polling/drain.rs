@@ -37,12 +37,12 @@ impl State {
                 None if receptions == RECEPTIONS => return false,
                 None => {
                     receptions += 1;
-                    self.receive_rung_handshakes(now);
+                    self.receive_handshakes(now);
                 }
             }
         }
-        if receptions == 0 {
-            self.receive_rung_handshakes(now);
+        if receptions == 0 && self.handshakes_rung {
+            self.receive_handshakes(now);
         }
         self.execute_commands(shard, now);
         false

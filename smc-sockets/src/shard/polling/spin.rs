@@ -42,15 +42,14 @@ impl State {
             }
             if poll == 0 || self.polling.is_urgent() {
                 let completion = self.transports.poll();
-                let has_completed = completion.is_some();
+                let progress = completion.is_some() || self.handshakes_rung;
                 if let Some(completion) = completion {
                     self.complete(shard, completion, now);
                 }
-                if self.handshakes_rung {
-                    self.drain_completions(shard, now);
-                    return true;
-                }
-                if has_completed {
+                if progress {
+                    if self.handshakes_rung {
+                        self.drain_completions(shard, now);
+                    }
                     self.execute_commands(shard, now);
                     return true;
                 }

@@ -48,20 +48,21 @@ const _: () = assert!(8 * (MAPPED + 1) <= INDEX);
 /// A message in a slot: of which handshake, and the number that it has there, from 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Stamp {
-    pub(super) handshake: u32,
-    pub(super) message: u32,
+    handshake: u32,
+    message: u32,
 }
 
 impl Stamp {
+    pub(super) const fn new(handshake: u32, message: u32) -> Self {
+        Self { handshake, message }
+    }
+
     const fn word(self) -> u64 {
         (self.handshake as u64) << 32 | self.message as u64
     }
 
     const fn of(word: u64) -> Self {
-        Self {
-            handshake: (word >> 32) as u32,
-            message: word as u32,
-        }
+        Self::new((word >> 32) as u32, word as u32)
     }
 }
 
@@ -73,6 +74,18 @@ pub(super) struct Place {
 }
 
 impl Place {
+    /// The slot with the client's message.
+    pub(super) const fn of_client(slot: usize) -> Self {
+        let from_client = true;
+        Self { slot, from_client }
+    }
+
+    /// The slot with the server's message.
+    pub(super) const fn of_server(slot: usize) -> Self {
+        let from_client = false;
+        Self { slot, from_client }
+    }
+
     /// Offset in bytes: slots of messages that clients send come first.
     const fn offset(self) -> u32 {
         let index = match self.from_client {
@@ -99,7 +112,7 @@ impl MessageFile {
     /// Maps a file that a peer has made, and lets the peer know.
     ///
     /// # Errors
-    /// Those of [`SharedRegion::open`].
+    /// The errors of [`SharedRegion::open`].
     pub(super) fn open(fd: &OwnedFd, reaper: Option<Reaper>) -> Result<Self, IsmError> {
         let mut region = SharedRegion::open(fd, LENGTH)?;
         reaper.into_iter().for_each(|by| region.discard_by(by));
@@ -182,19 +195,14 @@ impl MessageFile {
 
     /// Ends a handshake that this side was the server of: its client may use the slot again.
     pub(super) fn end(&self, slot: usize, handshake: u32) {
-        let from_client = false;
-        let message = DONE;
-        let stamp = Stamp { handshake, message };
-        if let Ok(first) = self.0.unit(Place { slot, from_client }.offset()) {
-            first.store(stamp.word(), Ordering::Release);
+        if let Ok(first) = self.0.unit(Place::of_server(slot).offset()) {
+            first.store(Stamp::new(handshake, DONE).word(), Ordering::Release);
         }
     }
 
     /// Whether the server has ended a handshake.
     pub(super) fn is_ended(&self, slot: usize, handshake: u32) -> bool {
-        let from_client = false;
-        let message = DONE;
-        self.stamp(Place { slot, from_client }) == Stamp { handshake, message }
+        self.stamp(Place::of_server(slot)) == Stamp::new(handshake, DONE)
     }
 
     /// Adds the announcement of a TCP socket to the index.
