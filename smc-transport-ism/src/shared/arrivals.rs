@@ -69,7 +69,7 @@ impl Device {
                 }
             }
             Arrival::Handshakes { ring, fd } => {
-                if !self.take_handshakes(key, ring, &fd) {
+                if !self.take_handshakes(key, ring, fd) {
                     self.close(key);
                     return Taken::Last;
                 }
@@ -188,7 +188,7 @@ impl Device {
     }
 
     /// Ends a channel, after everything it brought.
-    fn close(&mut self, key: Key) {
+    pub(super) fn close(&mut self, key: Key) {
         self.take_rings(key);
         if let Some(channel) = self.channels.at_mut(key) {
             channel.outbox.fail_offers(IsmError::Unreachable);

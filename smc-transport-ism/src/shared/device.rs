@@ -366,6 +366,10 @@ impl Device {
         // The connection is to claim a DMB that the peer offers.
         channel.offers.expect(Instant::now());
         if let Some(key) = key {
+            if !self.retry_handshakes(key) {
+                self.close(key);
+                return Err(io::ErrorKind::NotConnected.into());
+            }
             self.offer_handshakes(key);
         }
         Ok(peer.gid)

@@ -115,6 +115,8 @@ pub(super) struct Handshakes {
     ours: Option<MessageFile>,
     /// What this side writes, and where the peer is rung for it.
     theirs: Option<(MessageFile, Ring)>,
+    /// The peer's file, not mapped yet, as pages of its user could not be freed when it came.
+    put_off: Option<(OwnedFd, Ring)>,
     clients: Vec<Slot>,
     servers: Vec<Slot>,
     /// Slots of clients that are not in use.
@@ -266,25 +268,52 @@ impl Device {
         }
     }
 
-    /// Maps the peer's file for this side's messages. Returns `false` if the peer may not send it:
-    /// it must be the first, and of a kind that [`MessageFile::open`] maps. The file of a stranger
-    /// whose pages cannot be freed at the moment is not mapped: nothing is announced to it then.
+    /// Maps the peer's file for this side's messages, and sends the peer one in return: of several
+    /// channels between two processes each side may have chosen another for its own file. Returns
+    /// `false` if the peer may not send the file: it must be the first, and of a kind that
+    /// [`MessageFile::open`] maps. The file of a stranger whose pages cannot be freed at the moment
+    /// is kept, and mapped at the next pairing; nothing is announced over the channel before.
     //= SHM-065
-    pub(super) fn take_handshakes(&mut self, key: Key, ring: Ring, fd: &OwnedFd) -> bool {
+    pub(super) fn take_handshakes(&mut self, key: Key, ring: Ring, fd: OwnedFd) -> bool {
         let Some(channel) = self.channels.at(key) else {
             return true;
         };
-        if ring.slot >= doorbell::SLOTS || channel.handshakes.theirs.is_some() {
+        let Handshakes {
+            theirs, put_off, ..
+        } = &channel.handshakes;
+        if ring.slot >= doorbell::SLOTS || theirs.is_some() || put_off.is_some() {
             return false;
         }
-        let Ok(reaper) = self.reaper_toward(key) else {
-            return true;
+        self.map_handshakes(key, ring, fd)
+    }
+
+    /// Maps the file that [`Self::take_handshakes`] has put off, if there is one. Returns `false` if
+    /// the peer may not have sent it.
+    //= SHM-065
+    pub(super) fn retry_handshakes(&mut self, key: Key) -> bool {
+        let channel = self.channels.at_mut(key);
+        match channel.and_then(|channel| channel.handshakes.put_off.take()) {
+            Some((fd, ring)) => self.map_handshakes(key, ring, fd),
+            None => true,
+        }
+    }
+
+    fn map_handshakes(&mut self, key: Key, ring: Ring, fd: OwnedFd) -> bool {
+        let file = match self.reaper_toward(key) {
+            Ok(reaper) => MessageFile::open(&fd, reaper),
+            Err(_) => {
+                if let Some(channel) = self.channels.at_mut(key) {
+                    channel.handshakes.put_off = Some((fd, ring));
+                }
+                return true;
+            }
         };
-        match MessageFile::open(fd, reaper) {
+        match file {
             Ok(file) => {
                 if let Some(channel) = self.channels.at_mut(key) {
                     channel.handshakes.take_theirs(file, ring);
                 }
+                self.offer_handshakes(key);
                 true
             }
             // A lack of memory at this side is not an error of the peer.

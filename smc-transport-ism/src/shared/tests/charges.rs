@@ -1,18 +1,24 @@
 //! Memory files that a peer keeps: no page that this side touched stays in them for good.
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::{HOSTILE, LEN, begun_by_hostile, memory, with_hostile};
-use crate::device::{DmbToken, Gid128, IsmDevice, IsmError, MAX_DMB_LEN, RemoteDmb};
+use crate::device::{
+    DeviceEvent, DmbToken, Gid128, IsmDevice, IsmError, IsmReport, MAX_DMB_LEN, RemoteDmb,
+};
+use crate::memory::tests::{Missing, lock_file};
 use crate::memory::{DoorbellPage, SharedRegion};
 use crate::shared::Device;
+use crate::shared::handshakes::LENGTH;
 use crate::shared::kept::{
     BUSY_FOR, FINISHED, FINISHED_OF_A_STRANGER, FINISHED_OF_A_USER, NEWLY_FINISHED_OF_A_USER,
     TIME_TO_READ, UNREAD_OF_A_STRANGER, WHOLE, WHOLE_FOR, WHOLE_OF_A_STRANGER,
 };
 use crate::shared::message::Message;
 use crate::shared::socket::{Received, Socket};
+use crate::slots::Key;
 
 /// Bytes of a file that there is memory for.
 fn taken(file: &OwnedFd) -> u64 {
@@ -655,46 +661,105 @@ fn an_own_dmb_whose_channel_has_ended_is_not_used_again() {
     assert_eq!(device.clear_dmb(dmb), Err(IsmError::Unreachable));
 }
 
-/// A stranger keeps a file locked, so that no page can be taken out of any of its files, and opens
-/// channels: nothing more of it is mapped, as it could not be given back.
+/// A stranger keeps a file locked, so that no page can be taken out of any of its files.
+struct Locking {
+    device: Device,
+    far: Socket,
+    _doorbells: DoorbellPage,
+    missing: Missing,
+    thread: JoinHandle<isize>,
+}
+
+impl Locking {
+    /// `None` without the right to keep a file locked.
+    fn begin() -> Option<Self> {
+        let missing = Missing::page()?;
+        let (mut device, far, doorbells) = with_hostile();
+        estrange(&mut device);
+        let withdraw = |device: &mut Device, token: u64| {
+            let (file, remote) = written(device, &far, token);
+            device.detach_dmb(remote).unwrap();
+            let lock = (token == 1).then(|| lock_file(&file, &missing));
+            let token = DmbToken(token);
+            far.send(Message::Withdraw { token }, None).unwrap();
+            device.note_readable();
+            assert_eq!(device.poll(), None);
+            lock
+        };
+        let thread = withdraw(&mut device, 1).unwrap();
+        for token in 2..80 {
+            withdraw(&mut device, token);
+        }
+        let this = Self {
+            device,
+            far,
+            _doorbells: doorbells,
+            missing,
+            thread,
+        };
+        wait_until(|| this.is_behind());
+        Some(this)
+    }
+
+    fn channel(&self) -> (Key, u32) {
+        let (key, channel) = self.device.channels.iter().next().unwrap();
+        (key, channel.uid)
+    }
+
+    fn is_behind(&self) -> bool {
+        self.device.reapers.of(self.channel().1).is_behind()
+    }
+
+    /// Sends a file for handshakes, and returns it with what the device reports.
+    fn send_file(&mut self) -> (OwnedFd, Option<IsmReport>) {
+        let file = memory(LENGTH);
+        let (slot, generation) = (0, 1);
+        let message = Message::Handshakes { slot, generation };
+        self.far.send(message, Some(file.as_fd())).unwrap();
+        self.device.note_readable();
+        (file, self.device.poll())
+    }
+}
+
+fn wait_until(is_so: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(20);
+    while !is_so() {
+        assert!(Instant::now() < end);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Nothing more is mapped of a user whose pages cannot be given back. Once they can be, the next
+/// pairing maps the file.
 //= SHM-056 test
 //= SHM-065 test
 #[test]
 fn no_file_for_handshakes_is_mapped_that_could_not_be_given_back() {
-    use crate::memory::tests::{Missing, lock_file};
-    use crate::shared::handshakes::LENGTH;
-    let Some(missing) = Missing::page() else {
+    let Some(mut at) = Locking::begin() else {
         return;
     };
-    let (mut device, far, _doorbells) = with_hostile();
-    estrange(&mut device);
-    let withdraw = |device: &mut Device, token: u64| {
-        let (file, remote) = written(device, &far, token);
-        device.detach_dmb(remote).unwrap();
-        let lock = (token == 1).then(|| lock_file(&file, &missing));
-        let token = DmbToken(token);
-        far.send(Message::Withdraw { token }, None).unwrap();
-        device.note_readable();
-        assert_eq!(device.poll(), None);
-        lock
-    };
-    let locking = withdraw(&mut device, 1).unwrap();
-    for token in 2..80 {
-        withdraw(&mut device, token);
-    }
-    let uid = device.channels.iter().next().unwrap().1.uid;
-    let end = Instant::now() + Duration::from_secs(20);
-    while !device.reapers.of(uid).is_behind() {
-        assert!(Instant::now() < end);
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    let theirs = memory(LENGTH);
-    let (slot, generation) = (0, 1);
-    let message = Message::Handshakes { slot, generation };
-    far.send(message, Some(theirs.as_fd())).unwrap();
-    device.note_readable();
-    assert_eq!(device.poll(), None, "the channel goes on");
+    let (theirs, report) = at.send_file();
+    assert_eq!(report, None, "the channel goes on");
+    let (key, uid) = at.channel();
+    assert!(at.device.retry_handshakes(key));
     assert_eq!(taken(&theirs), 0, "not mapped");
-    drop(missing);
-    locking.join().unwrap();
+    drop(at.missing);
+    at.thread.join().unwrap();
+    wait_until(|| !at.device.reapers.of(uid).is_behind());
+    assert!(at.device.retry_handshakes(key));
+    assert_ne!(taken(&theirs), 0, "mapped, and marked as mapped");
+}
+
+/// A peer sends the file once, also while that cannot be mapped: a descriptor is kept for it.
+//= SHM-065 test
+#[test]
+fn a_second_file_for_handshakes_ends_the_channel_while_the_first_waits() {
+    let Some(mut at) = Locking::begin() else {
+        return;
+    };
+    assert_eq!(at.send_file().1, None);
+    let vanished = IsmReport::Event(DeviceEvent::vanished(HOSTILE));
+    assert_eq!(at.send_file().1, Some(vanished));
+    drop(at.missing);
+    at.thread.join().unwrap();
 }

@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use super::{HOSTILE, joined, memory, with_hostile};
+use super::{HOSTILE, joined, joined_twice, memory, with_hostile};
 use crate::device::{DeviceEvent, IsmDevice, IsmReport};
 use crate::memory::SharedRegion;
 use crate::shared::handshakes::LENGTH;
@@ -115,6 +115,30 @@ fn a_peer_that_cannot_answer_yet_is_announced_nothing() {
     let announced = server.take_announcement(1, own()).unwrap();
     assert!(server.send_clc(announced.id, 7, b"accept"));
     assert_eq!(client.receive_clc(id).unwrap().bytes, b"accept");
+}
+
+/// Two processes that pair several times at once have several channels, of which each offers its
+/// file over another one.
+//= SHM-065 test
+#[test]
+fn two_channels_between_two_processes_are_as_good_as_one() {
+    let (mut client, mut server) = joined_twice();
+    for device in [&mut client, &mut server] {
+        let key = device.channels.iter().next().unwrap().0;
+        device.offer_handshakes(key);
+    }
+    for _ in 0..2 {
+        for device in [&mut client, &mut server] {
+            device.note_readable();
+            assert_eq!(device.poll(), None);
+        }
+    }
+    let to = peer(&client);
+    let id = client.announce(&to, 1, b"proposal").unwrap();
+    let announced = server.take_announcement(1, own()).unwrap();
+    assert!(server.send_clc(announced.id, 7, b"accept"));
+    assert_eq!(client.receive_clc(id).unwrap().bytes, b"accept");
+    assert!(server.can_announce(&peer(&server)));
 }
 
 /// The server has taken the connection for one of this handshake, or for one that was not announced:
