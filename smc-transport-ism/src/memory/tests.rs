@@ -335,8 +335,9 @@ fn of_user(reapers: &Reapers, uid: u32, len: u32) -> (SharedRegion, OwnedFd) {
     (region, fd)
 }
 
+/// Waits until a condition holds, 20 s at most.
 #[track_caller]
-fn soon(mut is_so: impl FnMut() -> bool) {
+pub(crate) fn soon(mut is_so: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(20);
     while !is_so() {
         assert!(Instant::now() < end);

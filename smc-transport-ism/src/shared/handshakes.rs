@@ -298,6 +298,8 @@ impl Device {
         }
     }
 
+    /// Maps the peer's file, or keeps it for the next pairing. Returns `false` if it is of another kind
+    /// than [`MessageFile::open`] maps.
     fn map_handshakes(&mut self, key: Key, ring: Ring, fd: OwnedFd) -> bool {
         let file = match self.reaper_toward(key) {
             Ok(reaper) => MessageFile::open(&fd, reaper),

@@ -13,7 +13,7 @@ mod unclaimed;
 mod waits;
 mod withdrawals;
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
@@ -116,6 +116,13 @@ fn join_hostile(device: &mut Device, gid: Gid128) -> (DoorbellPage, Socket) {
         Received::Message(Message::Hello { .. }, Some(_))
     ));
     (doorbells, far)
+}
+
+/// Sends the file for the device's CLC messages, with a slot and a generation to ring at.
+fn send_handshakes(far: &Socket, file: &OwnedFd) {
+    let (slot, generation) = (0, 1);
+    let message = Message::Handshakes { slot, generation };
+    far.send(message, Some(file.as_fd())).unwrap();
 }
 
 fn begun_by_hostile(device: &Device, gid: Gid128) -> (Channel, DoorbellPage, Socket) {

@@ -4,11 +4,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::{HOSTILE, LEN, begun_by_hostile, memory, with_hostile};
+use super::{HOSTILE, LEN, begun_by_hostile, memory, send_handshakes, with_hostile};
 use crate::device::{
     DeviceEvent, DmbToken, Gid128, IsmDevice, IsmError, IsmReport, MAX_DMB_LEN, RemoteDmb,
 };
-use crate::memory::tests::{Missing, lock_file};
+use crate::memory::tests::{Missing, lock_file, soon};
 use crate::memory::{DoorbellPage, SharedRegion};
 use crate::shared::Device;
 use crate::shared::handshakes::LENGTH;
@@ -564,7 +564,6 @@ fn a_finished_dmb_of_a_stranger_is_attached_again_with_its_pages() {
 //= SHM-057 test
 #[test]
 fn an_attachment_does_not_wait_for_a_file_that_stays_locked() {
-    use crate::memory::tests::{Missing, lock_file};
     let Some(missing) = Missing::page() else {
         return;
     };
@@ -697,7 +696,7 @@ impl Locking {
             missing,
             thread,
         };
-        wait_until(|| this.is_behind());
+        soon(|| this.is_behind());
         Some(this)
     }
 
@@ -710,22 +709,21 @@ impl Locking {
         self.device.reapers.of(self.channel().1).is_behind()
     }
 
-    /// Sends a file for handshakes, and returns it with what the device reports.
-    fn send_file(&mut self) -> (OwnedFd, Option<IsmReport>) {
-        let file = memory(LENGTH);
-        let (slot, generation) = (0, 1);
-        let message = Message::Handshakes { slot, generation };
-        self.far.send(message, Some(file.as_fd())).unwrap();
+    /// Ends the lock, and waits until all pages are given back.
+    fn unlock(self) -> Device {
+        let uid = self.channel().1;
+        drop(self.missing);
+        self.thread.join().unwrap();
+        soon(|| !self.device.reapers.of(uid).is_behind());
+        self.device
+    }
+
+    /// Sends a file of this length for handshakes, and returns it with what the device reports.
+    fn send_file(&mut self, len: u32) -> (OwnedFd, Option<IsmReport>) {
+        let file = memory(len);
+        send_handshakes(&self.far, &file);
         self.device.note_readable();
         (file, self.device.poll())
-    }
-}
-
-fn wait_until(is_so: impl Fn() -> bool) {
-    let end = Instant::now() + Duration::from_secs(20);
-    while !is_so() {
-        assert!(Instant::now() < end);
-        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
@@ -738,16 +736,26 @@ fn no_file_for_handshakes_is_mapped_that_could_not_be_given_back() {
     let Some(mut at) = Locking::begin() else {
         return;
     };
-    let (theirs, report) = at.send_file();
+    let (theirs, report) = at.send_file(LENGTH);
     assert_eq!(report, None, "the channel goes on");
-    let (key, uid) = at.channel();
+    let key = at.channel().0;
     assert!(at.device.retry_handshakes(key));
     assert_eq!(taken(&theirs), 0, "not mapped");
-    drop(at.missing);
-    at.thread.join().unwrap();
-    wait_until(|| !at.device.reapers.of(uid).is_behind());
-    assert!(at.device.retry_handshakes(key));
+    let mut device = at.unlock();
+    assert!(device.retry_handshakes(key));
     assert_ne!(taken(&theirs), 0, "mapped, and marked as mapped");
+}
+
+/// A file that was kept is checked when it is mapped.
+//= SHM-065 test
+#[test]
+fn a_file_for_handshakes_of_another_length_is_refused_later_too() {
+    let Some(mut at) = Locking::begin() else {
+        return;
+    };
+    assert_eq!(at.send_file(LENGTH + 4096).1, None, "kept");
+    let key = at.channel().0;
+    assert!(!at.unlock().retry_handshakes(key));
 }
 
 /// A peer sends the file once, also while that cannot be mapped: a descriptor is kept for it.
@@ -757,9 +765,9 @@ fn a_second_file_for_handshakes_ends_the_channel_while_the_first_waits() {
     let Some(mut at) = Locking::begin() else {
         return;
     };
-    assert_eq!(at.send_file().1, None);
+    assert_eq!(at.send_file(LENGTH).1, None);
     let vanished = IsmReport::Event(DeviceEvent::vanished(HOSTILE));
-    assert_eq!(at.send_file().1, Some(vanished));
+    assert_eq!(at.send_file(LENGTH).1, Some(vanished));
     drop(at.missing);
     at.thread.join().unwrap();
 }

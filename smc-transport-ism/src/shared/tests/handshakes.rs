@@ -1,9 +1,8 @@
 //! CLC messages in shared memory: what a peer may write there, and what comes of it.
 
-use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use super::{HOSTILE, joined, joined_twice, memory, with_hostile};
+use super::{HOSTILE, joined, joined_twice, memory, send_handshakes, with_hostile};
 use crate::device::{DeviceEvent, IsmDevice, IsmReport};
 use crate::memory::SharedRegion;
 use crate::shared::handshakes::LENGTH;
@@ -22,14 +21,24 @@ fn met_as(uid: u32) -> (Device, Device) {
     let (mut one, mut two) = joined();
     for device in [&mut one, &mut two] {
         device.channels.for_each(|at| at.uid = uid);
-        let key = device.channels.iter().next().unwrap().0;
-        device.offer_handshakes(key);
+        offer(device);
     }
-    for device in [&mut one, &mut two] {
-        device.note_readable();
-        assert_eq!(device.poll(), None);
-    }
+    receive(&mut one);
+    receive(&mut two);
     (one, two)
+}
+
+/// Offers the peer the file for its messages, over the first channel.
+fn offer(device: &mut Device) {
+    let key = device.channels.iter().next().unwrap().0;
+    device.offer_handshakes(key);
+}
+
+/// Receives what the peer has sent, of which nothing is reported.
+#[track_caller]
+fn receive(device: &mut Device) {
+    device.note_readable();
+    assert_eq!(device.poll(), None);
 }
 
 fn own() -> u32 {
@@ -99,10 +108,8 @@ fn handshakes_with_a_peer_of(uid: u32) {
 #[test]
 fn a_peer_that_cannot_answer_yet_is_announced_nothing() {
     let (mut client, mut server) = joined();
-    for device in [&mut client, &mut server] {
-        let key = device.channels.iter().next().unwrap().0;
-        device.offer_handshakes(key);
-    }
+    offer(&mut client);
+    offer(&mut server);
     client.note_readable();
     assert_eq!(client.poll(), None, "the client has the server's file");
     let to = peer(&client);
@@ -123,15 +130,11 @@ fn a_peer_that_cannot_answer_yet_is_announced_nothing() {
 #[test]
 fn two_channels_between_two_processes_are_as_good_as_one() {
     let (mut client, mut server) = joined_twice();
-    for device in [&mut client, &mut server] {
-        let key = device.channels.iter().next().unwrap().0;
-        device.offer_handshakes(key);
-    }
+    offer(&mut client);
+    offer(&mut server);
     for _ in 0..2 {
-        for device in [&mut client, &mut server] {
-            device.note_readable();
-            assert_eq!(device.poll(), None);
-        }
+        receive(&mut client);
+        receive(&mut server);
     }
     let to = peer(&client);
     let id = client.announce(&to, 1, b"proposal").unwrap();
@@ -231,8 +234,7 @@ fn a_client_that_is_not_accepted_asks_for_it() {
 #[test]
 fn what_a_peer_writes_at_random_is_no_announcement() {
     let (mut device, far, _doorbells) = with_hostile();
-    let key = device.channels.iter().next().unwrap().0;
-    device.offer_handshakes(key);
+    offer(&mut device);
     let Received::Message(Message::Handshakes { .. }, Some(file)) = far.receive() else {
         panic!("no file")
     };
@@ -256,12 +258,9 @@ fn what_a_peer_writes_at_random_is_no_announcement() {
     region.copy_in(4112, &488_u64.to_ne_bytes()).unwrap();
     // A peer that has sent no file could not be answered.
     assert!(device.take_announcement(5, own()).is_none());
-    let (slot, generation) = (0, 1);
     let file = memory(LENGTH);
-    let message = Message::Handshakes { slot, generation };
-    far.send(message, Some(file.as_fd())).unwrap();
-    device.note_readable();
-    assert_eq!(device.poll(), None);
+    send_handshakes(&far, &file);
+    receive(&mut device);
     let announced = device.take_announcement(5, own()).unwrap();
     assert_eq!(
         (announced.proposal.len(), announced.peer.gid),
@@ -284,20 +283,13 @@ fn a_peer_has_one_file_for_handshakes() {
     ] {
         for uid in [own(), own() + 1] {
             let (mut device, far, _doorbells) = with_hostile();
-            let key = device.channels.iter().next().unwrap().0;
             device.channels.for_each(|at| at.uid = uid);
-            device.offer_handshakes(key);
-            device.offer_handshakes(key);
+            offer(&mut device);
+            offer(&mut device);
             let offered = far.receive();
             let is_file = |at| matches!(at, Received::Message(Message::Handshakes { .. }, Some(_)));
             assert!(is_file(offered) && matches!(far.receive(), Received::Nothing));
-            let message = Message::Handshakes {
-                slot: 0,
-                generation: 1,
-            };
-            for file in &files {
-                far.send(message, Some(file.as_fd())).unwrap();
-            }
+            files.iter().for_each(|file| send_handshakes(&far, file));
             device.note_readable();
             let vanished = IsmReport::Event(DeviceEvent::vanished(HOSTILE));
             assert_eq!(device.poll(), ends.then_some(vanished));
@@ -312,18 +304,14 @@ fn a_peer_has_one_file_for_handshakes() {
 #[test]
 fn files_for_handshakes_are_empty_after_the_channel() {
     let (mut device, far, _doorbells) = with_hostile();
-    let key = device.channels.iter().next().unwrap().0;
     device.channels.for_each(|at| at.uid = own() + 1);
-    device.offer_handshakes(key);
+    offer(&mut device);
     let Received::Message(Message::Handshakes { .. }, Some(ours)) = far.receive() else {
         panic!("no file")
     };
     let theirs = memory(LENGTH);
-    let (slot, generation) = (0, 1);
-    let message = Message::Handshakes { slot, generation };
-    far.send(message, Some(theirs.as_fd())).unwrap();
-    device.note_readable();
-    assert_eq!(device.poll(), None);
+    send_handshakes(&far, &theirs);
+    receive(&mut device);
     assert!(!device.has_announcements());
     let region = SharedRegion::open(&ours, LENGTH).unwrap();
     region.copy_in(0, &vec![1; LENGTH as usize]).unwrap();
