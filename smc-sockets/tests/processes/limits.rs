@@ -3,6 +3,7 @@
 
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, setrlimit};
 use smc_sockets::{Carrier, Cause, Limit, Settings, SmcListener, SmcStream, Stack};
@@ -99,6 +100,8 @@ fn later() {
         assert!(carrier.is_smc(), "{carrier}");
     }
     limit_files();
+    // Longer than a tick of the coarse clock, for which a stack keeps the limit it has asked for.
+    std::thread::sleep(Duration::from_millis(50));
     let [near, _] = carriers(&listener, &client);
     assert_eq!(cause(&near), Cause::Limit(Limit::FileSize(FILE)));
 }
