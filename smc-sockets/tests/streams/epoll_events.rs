@@ -53,7 +53,7 @@ enum Step {
     Read(usize),
     /// Reads until it would wait, or to the end.
     Drain,
-    /// Writes until it would wait.
+    /// Writes until it would wait, and has done so for [`SETTLED`].
     Fill,
     Shutdown(Shutdown),
     PeerWrites(usize),
@@ -64,6 +64,10 @@ enum Step {
 }
 
 use Step::*;
+
+/// Longer than TCP makes room after a write that would wait: acknowledgements are delayed for 40 ms,
+/// and longer on a busy machine. Such room is an edge that no step has caused.
+const SETTLED: Duration = Duration::from_millis(100);
 
 const SEQUENCES: &[&[Step]] = &[
     // Bytes that arrive are an edge each time, those that are left are none.
@@ -131,15 +135,18 @@ impl<S: Stream> Run<S> {
             Nothing => {}
             Read(len) => assert_eq!(self.this.read(&mut chunk[..len]).unwrap(), len),
             Drain => while self.this.read(&mut chunk).is_ok_and(|len| len > 0) {},
-            Fill => loop {
-                match self.this.write(&chunk) {
-                    Ok(len) => self.written += len,
-                    outcome => {
-                        assert!(would_block(&outcome), "{outcome:?}");
-                        return;
+            Fill => {
+                let mut last = Instant::now();
+                while last.elapsed() < SETTLED {
+                    match self.this.write(&chunk) {
+                        Ok(len) => (self.written, last) = (self.written + len, Instant::now()),
+                        outcome => {
+                            assert!(would_block(&outcome), "{outcome:?}");
+                            std::thread::sleep(Duration::from_millis(1));
+                        }
                     }
                 }
-            },
+            }
             Step::Shutdown(how) => self.this.shutdown(how),
             PeerWrites(len) => assert_eq!(self.peer().write(&chunk[..len]).unwrap(), len),
             PeerDrains => {
