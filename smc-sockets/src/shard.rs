@@ -28,7 +28,7 @@ mod urgent;
 mod viewing;
 
 pub(crate) use clc::{discard, end_in, has_ended, peek};
-pub(crate) use events::{has_peer_ended, has_this_ended};
+pub(crate) use events::{has_both_ended, has_peer_ended, has_this_ended};
 pub(crate) use handshakes::{Announcement, Withdrawal};
 pub(crate) use lock::Locked;
 pub(crate) use loops::{Attachment, Turn};

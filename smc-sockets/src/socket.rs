@@ -81,6 +81,8 @@ pub(crate) struct Status {
     pub(crate) closed: Option<CloseReason>,
     /// The peer had ended its stream in order before.
     pub(crate) ended: bool,
+    /// The program has ended the direction to the peer.
+    pub(crate) shut: bool,
     /// The program knows how it ended.
     pub(crate) error_reported: bool,
     /// Readable once it is decided what carries it, as long as something polls for that.
@@ -92,7 +94,31 @@ pub(crate) struct Status {
     pub(crate) write_timeout: Option<Duration>,
 }
 
+/// How a connection has ended, if it has.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Closing {
+    /// Otherwise than in order.
+    pub(crate) is_reset: bool,
+    /// The peer had ended its stream in order before a reset.
+    pub(crate) peer_ended: bool,
+    /// It has come to an error that no call has returned yet.
+    pub(crate) has_unread_error: bool,
+}
+
 impl Status {
+    /// The error that the connection has come to, reported or not. A reset by the peer behind the end
+    /// of its stream is one for those that write only, as with TCP. Once both have ended there is none.
+    pub(crate) fn error(&self) -> Option<(CloseReason, io::ErrorKind)> {
+        match self.closed? {
+            CloseReason::Normal => None,
+            _ if self.ended && self.shut => None,
+            reason @ CloseReason::PeerAbort if self.ended => {
+                Some((reason, io::ErrorKind::BrokenPipe))
+            }
+            reason => Some((reason, io::ErrorKind::ConnectionReset)),
+        }
+    }
+
     /// Whether it is decided what carries the connection, or the connection has ended.
     pub(crate) fn is_decided(&self) -> bool {
         self.carrier.is_some() || self.closed.is_some()
@@ -144,6 +170,7 @@ impl Socket {
                 carrier,
                 closed: None,
                 ended: false,
+                shut: false,
                 error_reported: false,
                 notified: None,
                 linger: None,
@@ -184,28 +211,29 @@ impl Socket {
     /// The error it has come to, the first time.
     pub(crate) fn take_error(&self) -> Option<io::Error> {
         let mut status = self.status();
-        let closed = status.closed;
-        match closed {
-            None | Some(CloseReason::Normal) => None,
-            Some(_) if std::mem::replace(&mut status.error_reported, true) => None,
-            Some(reason) => {
-                self.clear_error();
-                let kind = io::ErrorKind::ConnectionReset;
-                Some(io::Error::new(kind, reason.to_string()))
-            }
+        let (reason, kind) = status.error()?;
+        if std::mem::replace(&mut status.error_reported, true) {
+            return None;
+        }
+        self.clear_error();
+        Some(io::Error::new(kind, reason.to_string()))
+    }
+
+    /// How it has ended, by one look.
+    pub(crate) fn closing(&self) -> Closing {
+        let status = self.status();
+        let is_abnormal = |reason| reason != CloseReason::Normal;
+        Closing {
+            is_reset: status.closed.is_some_and(is_abnormal),
+            peer_ended: status.ended,
+            has_unread_error: status.error().is_some() && !status.error_reported,
         }
     }
 
-    /// Whether it has ended otherwise than in order, for a caller that reads.
-    pub(crate) fn was_reset(&self) -> bool {
-        let status = self.status();
-        let abnormal = status.closed.filter(|at| *at != CloseReason::Normal);
-        abnormal.is_some() && !status.ended
-    }
-
-    /// Whether it has ended otherwise than in order, and no call has returned that yet.
-    pub(crate) fn has_unread_error(&self) -> bool {
-        self.was_reset() && !self.status().error_reported
+    /// Whether it has ended otherwise than in order.
+    pub(crate) fn has_failed(&self) -> bool {
+        let closed = self.status().closed;
+        closed.is_some_and(|at| at != CloseReason::Normal)
     }
 
     /// On TCP, whether a Decline of the peer may still be before the application's
@@ -388,7 +416,7 @@ impl Socket {
             self.waiters.notify(direction, wakes);
         }
         if let Some(ready) = self.readiness.get() {
-            ready.hang_up(self.was_reset());
+            ready.hang_up(self.closing().has_unread_error);
         }
         self.signal_decision();
         self.wake();
@@ -439,8 +467,7 @@ impl Socket {
         new.set_readable(readable);
         new.set_writable(writable);
         if self.status().closed.is_some() {
-            let is_reported = self.status().error_reported;
-            new.hang_up(self.was_reset() && !is_reported);
+            new.hang_up(self.closing().has_unread_error);
         }
         Ok(self.readiness.get_or_init(|| new))
     }

@@ -270,7 +270,7 @@ impl SmcStream {
             Shutdown::Both => &[Direction::Read, Direction::Write],
         };
         let mut state = shard.lock_for(self.socket());
-        if self.socket().was_reset() {
+        if state.has_closed(self.socket()) {
             return Err(io::ErrorKind::NotConnected.into());
         }
         for direction in directions {

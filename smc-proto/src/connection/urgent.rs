@@ -193,7 +193,12 @@ impl UrgentIn {
         }
     }
 
+    /// Changes how the urgent byte is read. One that was copied out, but not stepped over yet, is
+    /// read as normal data, or is to be taken again.
     pub(super) fn set_inline(&mut self, inline: bool) {
+        if inline {
+            self.flags.remove(Reader::TAKEN);
+        }
         self.flags.set(Reader::INLINE, inline);
     }
 

@@ -209,6 +209,7 @@ impl State {
             );
             self.drain_and_park(shard, now);
             socket.view.shut(direction == Direction::Read);
+            socket.status().shut |= direction == Direction::Write;
             self.publish_progress(socket, now);
             // The engine reports what the peer does.
             socket.is_ready(direction, &mut self.wakes);
@@ -225,7 +226,12 @@ impl State {
         // What has arrived and was not reported is unread as well: the peer is notified.
         self.drain_device(shard, socket.via(), now);
         if let Some(mut at) = self.engine.conn(conn) {
-            at.shutdown(now, Shutdown::Both);
+            if socket.is_marked() {
+                // An urgent byte is unread as well, also one that was received out of its place.
+                at.abort(now);
+            } else {
+                at.shutdown(now, Shutdown::Both);
+            }
             self.end_closed(shard, conn, now);
             self.publish_progress(socket, now);
         } else {
@@ -236,7 +242,7 @@ impl State {
 
     /// Whether reading would not wait.
     pub(crate) fn is_readable(&mut self, socket: &Socket, now: Instant) -> bool {
-        if socket.is_marked() && socket.has_urgent_next() {
+        if socket.is_marked() && socket.has_kept_next() {
             return true;
         }
         let conn = socket.conn();
@@ -297,17 +303,16 @@ pub(super) fn read_end(socket: &Socket) -> io::Result<usize> {
 /// Why a connection that has ended takes and gives no bytes.
 pub(super) fn gone(socket: &Socket) -> io::Error {
     let mut status = socket.status();
-    let closed = status.closed;
-    match closed {
-        Some(CloseReason::Normal) => io::ErrorKind::BrokenPipe.into(),
+    if status.closed.is_none() {
+        return io::ErrorKind::ConnectionReset.into();
+    }
+    let error = status.error();
+    match error {
         // As with TCP, once.
-        _ if std::mem::replace(&mut status.error_reported, true) => {
-            io::ErrorKind::BrokenPipe.into()
-        }
-        Some(reason) => {
+        Some((reason, kind)) if !std::mem::replace(&mut status.error_reported, true) => {
             socket.clear_error();
-            io::Error::new(io::ErrorKind::ConnectionReset, reason.to_string())
+            io::Error::new(kind, reason.to_string())
         }
-        None => io::ErrorKind::ConnectionReset.into(),
+        _ => io::ErrorKind::BrokenPipe.into(),
     }
 }

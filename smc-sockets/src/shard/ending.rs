@@ -7,6 +7,8 @@ use smc_proto::connection::CloseState;
 use smc_proto::time::Instant;
 
 use super::data::read_end;
+use super::events::has_both_ended;
+use super::urgent::copy;
 use super::{Shard, State};
 use crate::socket::{NextRead, Socket};
 
@@ -18,21 +20,19 @@ impl State {
         into: &mut [u8],
         now: Instant,
     ) -> Option<io::Result<usize>> {
-        let most = match socket.next_read() {
-            NextRead::Urgent(octet) => {
-                if let Some(first) = into.first_mut() {
-                    *first = octet;
-                }
-                return Some(Ok(1));
-            }
-            NextRead::Bytes(most) => most.min(into.len()),
-        };
+        let NextRead { kept, most } = socket.next_read();
+        let copied = copy(&kept, into);
+        let into = into.get_mut(copied..).unwrap_or_default();
+        let most = most.min(into.len());
         let into = into.get_mut(..most).unwrap_or_default();
         let conn = socket.conn();
         let readable = conn.and_then(|conn| Some((conn, self.engine.conn(conn)?.readable()?)));
         if let Some((conn, octets)) = readable.filter(|(_, octets)| !octets.is_empty()) {
             let len = self.transports.take(socket.via(), conn, &octets, into);
-            return Some(Ok(len as usize));
+            return Some(Ok(copied + len as usize));
+        }
+        if copied > 0 {
+            return Some(Ok(copied));
         }
         if !into.is_empty() && self.keep_urgent_of(socket, now) {
             return self.peek(socket, into, now);
@@ -55,6 +55,13 @@ impl State {
             Some(true) => Ok(0),
             _ => read_end(socket),
         }
+    }
+
+    /// Whether the connection is none any more: it was reset, or both sides have ended.
+    pub(crate) fn has_closed(&mut self, socket: &Socket) -> bool {
+        let conn = socket.conn().and_then(|conn| self.engine.conn(conn));
+        let state = conn.and_then(|conn| conn.state());
+        socket.has_failed() || state.is_none_or(has_both_ended)
     }
 
     /// Whether bytes are there to be read.

@@ -284,12 +284,17 @@ impl State {
             return;
         };
         self.publish_closed(&entry, reason);
-        {
+        let was_reset = {
             let mut status = entry.socket.status();
-            status.closed = Some(reason);
             status.place = None;
+            // What a reset has brought the program to stays so when it has read everything.
+            let was_reset = status.closed.is_some();
+            status.closed.get_or_insert(reason);
+            was_reset
+        };
+        if !was_reset {
+            entry.socket.has_ended(&mut self.wakes);
         }
-        entry.socket.has_ended(&mut self.wakes);
         // A stream that is still held has no more use for TCP. Of a peer in order comes its end.
         if reason != CloseReason::Normal || !entry.tcp_closed {
             let _ = entry.socket.tcp.shutdown(std::net::Shutdown::Both);
@@ -302,8 +307,12 @@ pub(crate) fn has_peer_ended(state: CloseState) -> bool {
     !matches!(state, CloseState::Active | CloseState::PeerCloseWait1)
 }
 
+/// Whether neither side sends any more.
+pub(crate) fn has_both_ended(state: CloseState) -> bool {
+    has_peer_ended(state) && has_this_ended(state)
+}
+
 /// Whether this side sends no more.
 pub(crate) fn has_this_ended(state: CloseState) -> bool {
-    use CloseState::{Active, AppCloseWait1, AppFinCloseWait};
-    !matches!(state, Active | AppCloseWait1 | AppFinCloseWait)
+    !matches!(state, CloseState::Active | CloseState::AppCloseWait1)
 }

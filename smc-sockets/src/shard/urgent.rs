@@ -18,8 +18,8 @@ use crate::socket::{NextRead, Socket};
 mod tests;
 
 impl State {
-    /// Takes the urgent byte of a connection from the engine, which steps over it, and keeps it with
-    /// the socket. Returns whether there was one.
+    /// Notes the urgent byte of a connection. Unless it is read in its place, takes it from the
+    /// engine, which steps over it, and keeps it with the socket. Returns whether there was one.
     pub(super) fn keep_urgent(&mut self, conn: ConnId, now: Instant) -> bool {
         let Some(mut at) = self.engine.conn(conn) else {
             return false;
@@ -33,7 +33,10 @@ impl State {
         };
         let (socket, mut octet) = (&entry.socket, [0]);
         let taken = self.transports.take(socket.via(), conn, &place, &mut octet);
-        if taken != 1 || at.take_urgent(now).is_err() {
+        if taken != 1 {
+            return false;
+        }
+        if !socket.is_urgent_inline() && at.take_urgent(now).is_err() {
             return false;
         }
         let [octet] = octet;
@@ -48,6 +51,22 @@ impl State {
         socket.conn().is_some_and(|id| self.keep_urgent(id, now))
     }
 
+    /// Sets whether urgent bytes are read in their place. One that has come stays where it is.
+    pub(crate) fn set_urgent_inline(&mut self, shard: &Arc<Shard>, socket: &Socket, inline: bool) {
+        let now = shard.now();
+        self.drain_completions(shard, now);
+        let is_to_be_kept = socket.set_urgent_inline(inline);
+        if let Some(mut at) = socket.conn().and_then(|conn| self.engine.conn(conn)) {
+            at.set_urgent_inline(inline);
+            if is_to_be_kept {
+                // It fails if the stream has no such byte any more.
+                let _ = at.take_urgent(now);
+            }
+        }
+        self.execute_commands(shard, now);
+        self.release_device(shard, now);
+    }
+
     /// Reads as far as the urgent mark, or on from there.
     #[cold]
     pub(super) fn read_at_mark(
@@ -57,22 +76,29 @@ impl State {
         into: &mut [u8],
         now: Instant,
     ) -> Option<io::Result<usize>> {
-        let most = match socket.next_read() {
-            NextRead::Urgent(octet) => {
-                if let Some(first) = into.first_mut() {
-                    *first = octet;
-                }
-                socket.pass(1);
-                return Some(Ok(1));
-            }
-            NextRead::Bytes(most) => most.min(into.len()),
-        };
-        let into = into.get_mut(..most).unwrap_or_default();
-        let outcome = self.read_on(shard, socket, into, now);
-        if let Some(Ok(len)) = outcome {
-            socket.pass(len);
+        if into.is_empty() || socket.pass_mark() {
+            return self.read_on(shard, socket, into, now);
         }
-        outcome
+        let NextRead { kept, most } = socket.next_read();
+        let copied = copy(&kept, into);
+        socket.pass(copied);
+        let rest = into.get_mut(copied..).unwrap_or_default();
+        let room = most.min(rest.len());
+        let rest = rest.get_mut(..room).unwrap_or_default();
+        if rest.is_empty() || !self.has_octets(socket) {
+            return match copied {
+                0 => self.read_on(shard, socket, rest, now),
+                copied => Some(Ok(copied)),
+            };
+        }
+        match self.read_on(shard, socket, rest, now) {
+            Some(Ok(len)) => {
+                socket.pass(len);
+                Some(Ok(copied + len))
+            }
+            outcome if copied == 0 => outcome,
+            _ => Some(Ok(copied)),
+        }
     }
 
     /// Writes as much as there is room for; the last octet is urgent if all of it fits.
@@ -118,4 +144,12 @@ impl State {
             Err(_) => Some(Err(gone(socket))),
         }
     }
+}
+
+/// Copies the first bytes for which there is room: how many.
+pub(super) fn copy(bytes: &[u8], into: &mut [u8]) -> usize {
+    into.iter_mut()
+        .zip(bytes)
+        .for_each(|(to, byte)| *to = *byte);
+    bytes.len().min(into.len())
 }

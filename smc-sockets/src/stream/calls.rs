@@ -90,7 +90,7 @@ impl SmcStream {
             return Ok(rustix::net::send(&socket.tcp, bytes, of_tcp)?);
         };
         if bytes.is_empty() {
-            return Ok(0);
+            return self.write_nothing(shard);
         }
         until_done_by(shard, socket, direction, true, &mut None, |state, now| {
             state.write(shard, socket, bytes, now)

@@ -180,6 +180,15 @@ impl SmcStream {
         Ok(state.engine.conn(conn).and_then(|conn| conn.buffer_sizes()))
     }
 
+    /// Has the next call of a stream over SMC return an error that came behind bytes, and that was
+    /// not passed on therefore. Does nothing for one that is no error of the connection.
+    #[doc(hidden)]
+    pub fn leave_to_next(&self, error: &io::Error) {
+        let status = &mut self.socket().status();
+        let is_of_connection = status.error().is_some_and(|(_, kind)| kind == error.kind());
+        status.error_reported &= !is_of_connection;
+    }
+
     /// The error that the connection has come to, if it was not reported yet: it is reported once,
     /// by this or by the next that reads or writes.
     ///

@@ -8,7 +8,8 @@ use smc_proto::version::Technology;
 
 use super::SmcStream;
 use crate::carrier::Carrier;
-use crate::shard::{has_peer_ended, has_this_ended};
+use crate::shard::{has_both_ended, has_peer_ended, has_this_ended};
+use crate::socket::{Closing, Socket};
 
 /// The state of a stream that SMC carries, as poll(2) reports that of a TCP socket.
 ///
@@ -35,7 +36,13 @@ pub struct PollState {
     pub read_ended: bool,
     /// Both directions have ended (`POLLHUP`).
     pub ended: bool,
-    /// The connection was reset, and no call has returned that yet (`POLLERR`).
+    /// The peer has ended its direction in order, and not by a reset.
+    pub peer_ended: bool,
+    /// Both directions have ended, or the connection was reset: calls that need a connection fail with
+    /// `ENOTCONN`.
+    pub closed: bool,
+    /// The connection has come to an error that no call has returned yet (`POLLERR`). A reset behind
+    /// the end of both directions is none.
     pub error: bool,
 }
 
@@ -54,16 +61,31 @@ impl SmcStream {
         let known = socket.conn().and_then(|conn| state.engine.readiness(conn));
         if let Some(known) = known {
             let marked = socket.is_marked();
-            let read_ended = has_peer_ended(known.state) || known.end_of_stream;
+            // Only one that is over in the engine may have been reset.
+            let closing = if known.over {
+                socket.closing()
+            } else {
+                Closing::default()
+            };
+            let reset = closing.is_reset;
+            let has_peer_ended = has_peer_ended(known.state);
+            let read_ended = has_peer_ended || known.end_of_stream || reset;
             let readable = known.bytes || known.end_of_stream || known.over;
+            let ended = read_ended && has_this_ended(known.state) || reset;
             return Ok(Some(PollState {
-                readable: readable || marked && socket.has_urgent_next(),
+                readable: readable || marked && socket.has_kept_next(),
                 // Without room the engine is to report when there is some.
-                writable: known.space || state.is_writable(socket, shard.coarse()),
+                writable: reset || known.space || state.is_writable(socket, shard.coarse()),
                 urgent: marked && socket.has_urgent(),
                 read_ended,
-                ended: read_ended && has_this_ended(known.state),
-                error: known.over && socket.has_unread_error(),
+                ended,
+                peer_ended: if reset {
+                    closing.peer_ended
+                } else {
+                    has_peer_ended
+                },
+                closed: reset || has_both_ended(known.state),
+                error: closing.has_unread_error,
             }));
         }
         let now = shard.coarse();
@@ -78,10 +100,14 @@ impl SmcStream {
             Some((close, read)) => {
                 found.read_ended = has_peer_ended(close) || read;
                 found.ended = found.read_ended && has_this_ended(close);
+                found.peer_ended = has_peer_ended(close);
+                found.closed = has_both_ended(close);
             }
             None => {
-                (found.read_ended, found.ended) = (true, true);
-                found.error = socket.has_unread_error();
+                let closing = socket.closing();
+                (found.read_ended, found.ended, found.closed) = (true, true, true);
+                found.peer_ended = !closing.is_reset || closing.peer_ended;
+                found.error = closing.has_unread_error;
             }
         }
         Ok(Some(found))
@@ -102,12 +128,27 @@ impl SmcStream {
         Ok(())
     }
 
-    /// Bytes that can be read without waiting (`FIONREAD`), those behind an urgent mark
-    /// included; `None` if TCP carries the stream.
+    /// Bytes that can be read without waiting (`FIONREAD`), up to an urgent mark unless urgent bytes
+    /// are read in their place; `None` if TCP carries the stream.
     ///
     /// # Errors
     /// Errors of [`Self::poll_state`].
     pub fn unread(&self) -> io::Result<Option<usize>> {
+        self.count(Socket::count_unread)
+    }
+
+    /// Bytes that count for a low-water mark (`SO_RCVLOWAT`), those behind an urgent mark
+    /// included; `None` if TCP carries the stream.
+    ///
+    /// # Errors
+    /// Errors of [`Self::poll_state`].
+    #[doc(hidden)]
+    pub fn available(&self) -> io::Result<Option<usize>> {
+        self.count(Socket::count_available)
+    }
+
+    /// Counts bytes by a function that gets those of the engine.
+    fn count(&self, of: impl FnOnce(&Socket, usize) -> usize) -> io::Result<Option<usize>> {
         let socket = self.socket();
         let Some(shard) = self.smc()? else {
             return Ok(None);
@@ -116,7 +157,7 @@ impl SmcStream {
         state.drain_device(shard, socket.via(), now);
         let at = socket.conn().and_then(|conn| state.engine.conn(conn));
         let readable = at.and_then(|conn| conn.readable());
-        let unread = readable.map_or(0, |at| at.len() as usize);
+        let unread = of(socket, readable.map_or(0, |at| at.len() as usize));
         state.release_device(shard, now);
         Ok(Some(unread))
     }

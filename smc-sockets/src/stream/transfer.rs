@@ -129,7 +129,7 @@ impl SmcStream {
     #[inline]
     fn write_smc(&self, shard: &Arc<Shard>, octets: &[u8]) -> io::Result<usize> {
         if octets.is_empty() {
-            return Ok(0);
+            return self.write_nothing(shard);
         }
         let mut since = None;
         let written = self.write_some(shard, octets, &mut since)?;
@@ -137,6 +137,14 @@ impl SmcStream {
             Some(rest @ [_, ..]) => self.write_rest(shard, written, [rest], since),
             _ => Ok(written),
         }
+    }
+
+    /// Writes no byte: fails as a write would.
+    pub(super) fn write_nothing(&self, shard: &Arc<Shard>) -> io::Result<usize> {
+        let mut state = shard.lock_for(self.socket());
+        let now = shard.coarse();
+        let written = state.write(shard, self.socket(), &[], now);
+        written.unwrap_or(Ok(0))
     }
 
     /// Writes as much as there is room for, waiting for some.
@@ -187,8 +195,10 @@ impl SmcStream {
                         left = left.get(len..).unwrap_or_default();
                     }
                     Err(error) if total == 0 => return Err(error),
-                    // What comes next decides.
-                    Err(_) => return Ok(total),
+                    Err(error) => {
+                        self.leave_to_next(&error);
+                        return Ok(total);
+                    }
                 }
             }
         }
@@ -207,7 +217,7 @@ fn read_slices(
     let mut read = 0;
     for slice in into.iter_mut().filter(|slice| !slice.is_empty()) {
         // What comes after bytes is reported when it is asked for by itself.
-        if read > 0 && !state.has_octets(socket) {
+        if read > 0 && (!state.has_octets(socket) || socket.is_marked() && socket.is_at_mark()) {
             break;
         }
         match state.read(shard, socket, slice, now) {
@@ -253,6 +263,7 @@ impl Write for &SmcStream {
 
     fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         match self.smc()? {
+            Some(shard) if slices.iter().all(|slice| slice.is_empty()) => self.write_nothing(shard),
             Some(shard) => self.write_rest(shard, 0, slices.iter().map(|slice| &**slice), None),
             None => (&*self.socket().tcp).write_vectored(slices),
         }

@@ -13,7 +13,8 @@ use crate::waiting::{Direction, until_done};
 impl SmcStream {
     /// Writes bytes, of which the last is urgent (`MSG_OOB`): all of them, or as many as
     /// there is room for, and then none is urgent yet. On SMC, what is written behind an
-    /// urgent octet waits until the peer has read all that is before it.
+    /// urgent byte waits until the peer has read all that is before it, and the byte itself if the
+    /// peer reads it in its place.
     ///
     /// # Errors
     /// Errors of writing.
@@ -44,7 +45,7 @@ impl SmcStream {
         Ok(octets.len() - left.len())
     }
 
-    /// The urgent octet, ahead of those before it. It never waits: when one has come,
+    /// The urgent byte, ahead of those before it. It never waits: when one has come,
     /// [`AsFd`](std::os::fd::AsFd) on SMC is readable, and `POLLPRI` is reported on TCP.
     ///
     /// # Errors
@@ -52,9 +53,22 @@ impl SmcStream {
     /// is read in its place ([`Self::set_urgent_inline`]); [`io::ErrorKind::WouldBlock`]
     /// if TCP has announced it only.
     pub fn receive_urgent(&self) -> io::Result<u8> {
+        self.receive_urgent_by(false)
+    }
+
+    /// The urgent byte, which stays to be received.
+    ///
+    /// # Errors
+    /// Errors of [`Self::receive_urgent`].
+    pub fn peek_urgent(&self) -> io::Result<u8> {
+        self.receive_urgent_by(true)
+    }
+
+    fn receive_urgent_by(&self, peeks: bool) -> io::Result<u8> {
         let Some(shard) = self.smc()? else {
             let mut octet = [0];
-            let flags = RecvFlags::OOB;
+            let mut flags = RecvFlags::OOB;
+            flags.set(RecvFlags::PEEK, peeks);
             return match rustix::net::recv(&self.socket().tcp, &mut octet, flags)? {
                 (0, _) => Err(io::ErrorKind::InvalidInput.into()),
                 _ => Ok(octet[0]),
@@ -63,7 +77,7 @@ impl SmcStream {
         let mut state = shard.lock_for(self.socket());
         let now = shard.now();
         state.drain_completions(shard, now);
-        let octet = self.socket().take_urgent();
+        let octet = self.socket().take_urgent(peeks);
         state.release_device(shard, now);
         octet.ok_or_else(|| io::ErrorKind::InvalidInput.into())
     }
@@ -84,6 +98,13 @@ impl SmcStream {
         Ok(self.socket().is_at_mark())
     }
 
+    /// Whether the mark is next, as far as is known without polling the device.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn has_mark_next(&self) -> bool {
+        self.socket().is_marked() && self.socket().is_at_mark()
+    }
+
     /// Whether urgent bytes are read in their place among the others (`SO_OOBINLINE`);
     /// if not, which is so at first, reading leaves them out.
     ///
@@ -92,8 +113,9 @@ impl SmcStream {
     pub fn set_urgent_inline(&self, inline: bool) -> io::Result<()> {
         let smc = self.smc()?;
         sockopt::set_socket_oobinline(&self.socket().tcp, inline)?;
-        if smc.is_some() {
-            self.socket().status().urgent.inline = inline;
+        if let Some(shard) = smc {
+            let mut state = shard.lock_for(self.socket());
+            state.set_urgent_inline(shard, self.socket(), inline);
         }
         Ok(())
     }

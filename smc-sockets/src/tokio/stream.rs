@@ -398,9 +398,13 @@ impl AsyncWrite for SmcStream {
         Poll::Ready(Ok(()))
     }
 
-    /// Ends the direction to the peer.
+    /// Ends the direction to the peer. One that has ended already is no error, as with
+    /// `tokio::net::TcpStream`.
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(self.shutdown_std(Shutdown::Write))
+        Poll::Ready(match self.shutdown_std(Shutdown::Write) {
+            Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(()),
+            done => done,
+        })
     }
 }
 

@@ -47,6 +47,7 @@ pub(crate) trait End: AsFd + Send + Sync + Sized + 'static {
     fn cork(&self) -> io::Result<bool>;
     fn send_urgent(&self, octets: &[u8]) -> io::Result<usize>;
     fn receive_urgent(&self) -> io::Result<u8>;
+    fn peek_urgent(&self) -> io::Result<u8>;
     fn set_urgent_inline(&self, inline: bool) -> io::Result<()>;
 }
 
@@ -157,6 +158,11 @@ end! { TcpStream, tcp_pair, itself:
         rustix::net::recv(self, &mut octet, RecvFlags::OOB)?;
         Ok(octet[0])
     }
+    fn peek_urgent(&self) -> io::Result<u8> {
+        let mut octet = [0];
+        rustix::net::recv(self, &mut octet, RecvFlags::OOB | RecvFlags::PEEK)?;
+        Ok(octet[0])
+    }
     fn set_urgent_inline(&self, inline: bool) -> io::Result<()> {
         Ok(sockopt::set_socket_oobinline(self, inline)?)
     }
@@ -180,6 +186,7 @@ macro_rules! smc {
             cork() -> bool;
             send_urgent(octets: &[u8]) -> usize;
             receive_urgent() -> u8;
+            peek_urgent() -> u8;
             set_urgent_inline(inline: bool) -> ();
         }
     };

@@ -16,6 +16,8 @@ over_all! {
     a_shutdown_releases_who_waits_to_write
     a_shutdown_releases_who_waits_to_read
     shutting_both_ways_loses_nothing
+    what_both_have_ended_is_not_connected
+    a_reset_behind_the_end_is_one_for_who_writes
     a_write_that_gets_on_slowly_ends_in_time
     a_short_read_is_followed_by_an_edge
     a_short_write_is_followed_by_an_edge
@@ -81,6 +83,44 @@ fn shutting_both_ways_loses_nothing<E: End>() {
     assert_eq!(server.get(&mut octets).unwrap(), 0);
     let error = server.put(b"x").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::BrokenPipe);
+}
+
+fn what_both_have_ended_is_not_connected<E: End>() {
+    let (client, server) = E::pair();
+    for end in [&client, &server] {
+        end.shutdown(Shutdown::Write).unwrap();
+    }
+    for end in [&client, &server] {
+        assert_eq!(end.get(&mut [0; 8]).unwrap(), 0);
+        // The acknowledgement of the end may be on its way.
+        let begin = Instant::now();
+        while end.shutdown(Shutdown::Write).is_ok() {
+            assert!(begin.elapsed() < LONG);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let error = end.shutdown(Shutdown::Both).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotConnected);
+        assert!(end.take_error().unwrap().is_none());
+    }
+}
+
+fn a_reset_behind_the_end_is_one_for_who_writes<E: End>() {
+    let (client, server) = E::pair();
+    server.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(client.get(&mut [0; 8]).unwrap(), 0);
+    server.set_linger(Some(Duration::ZERO)).unwrap();
+    drop(server);
+    assert!(poll(&client, PollFlags::RDHUP, LONG).contains(PollFlags::RDHUP));
+    let begin = Instant::now();
+    let error = loop {
+        match client.take_error().unwrap() {
+            None if begin.elapsed() < LONG => std::thread::sleep(Duration::from_millis(1)),
+            error => break error.expect("an error"),
+        }
+    };
+    assert_eq!(error.kind(), ErrorKind::BrokenPipe);
+    assert!(client.take_error().unwrap().is_none());
+    assert_eq!(client.get(&mut [0; 8]).unwrap(), 0);
 }
 
 fn a_write_that_gets_on_slowly_ends_in_time<E: End>() {

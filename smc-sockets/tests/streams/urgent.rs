@@ -16,6 +16,9 @@ over_all! {
     without_an_urgent_octet_there_is_none
     an_urgent_octet_by_itself_is_nothing_to_read
     looking_ends_at_the_mark
+    looking_at_the_urgent_byte_leaves_it
+    an_urgent_byte_that_was_received_is_read_in_its_place_later
+    a_stream_that_is_dropped_at_the_mark_is_reset
     urgent_octets_anywhere_cost_no_other
 }
 
@@ -151,6 +154,35 @@ fn looking_ends_at_the_mark<E: End + Marked>() {
     assert!(server.is_at_mark());
     assert_eq!(server.peek(&mut octets).unwrap(), 2);
     assert!(server.is_at_mark());
+}
+
+fn looking_at_the_urgent_byte_leaves_it<E: End + Marked>() {
+    let (_client, server) = marked::<E>();
+    for _ in 0..2 {
+        assert_eq!(server.peek_urgent().unwrap(), b'!');
+    }
+    assert_eq!(server.receive_urgent().unwrap(), b'!');
+    let error = server.peek_urgent().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    assert_eq!(read_all(&server, 5), "abcef");
+}
+
+fn an_urgent_byte_that_was_received_is_read_in_its_place_later<E: End + Marked>() {
+    let (_client, server) = marked::<E>();
+    assert_eq!(urgent(&server).unwrap(), b'!');
+    server.set_urgent_inline(true).unwrap();
+    assert_eq!(read_all(&server, 3), "abc");
+    assert!(server.is_at_mark());
+    assert_eq!(read_all(&server, 3), "!ef");
+}
+
+fn a_stream_that_is_dropped_at_the_mark_is_reset<E: End + Marked>() {
+    let (client, server) = E::pair();
+    client.send_urgent(b"!").unwrap();
+    assert_eq!(urgent(&server).unwrap(), b'!');
+    drop(server);
+    let error = client.get(&mut [0; 8]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
 }
 
 fn urgent_octets_anywhere_cost_no_other<E: End + Marked>() {

@@ -75,10 +75,14 @@ async fn a_direction_ends_and_the_other_goes_on() {
         server.write_all(piece.as_bytes()).await.unwrap();
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    drop(server);
+    server.shutdown().await.unwrap();
     let mut all = String::new();
     client.read_to_string(&mut all).await.unwrap();
     assert_eq!(all, "an answer");
+    // Both have ended: as with tokio's own stream, that is no error.
+    for end in [&mut client, &mut server] {
+        end.shutdown().await.unwrap();
+    }
 }
 
 async fn who_writes_waits_for_who_reads() {

@@ -67,6 +67,30 @@ fn an_urgent_octet_at_every_place_inline_and_out_of_line() {
     }
 }
 
+/// An urgent byte that was copied out ahead of the bytes before it is read with these once the
+/// application reads it in its place, and can be taken again if it changes that once more.
+#[test]
+fn how_urgent_data_is_read_changes_before_it_is_passed() {
+    for again in [false, true] {
+        let mut pair = pair(0, 32, false);
+        pair.send(0, 5, true);
+        pair.send(0, 4, false);
+        pair.run();
+        let urgent = pair.conn(1).urgent().unwrap();
+        assert_eq!(pair.conn(1).take_urgent(), Ok(urgent));
+        pair.conn(1).set_urgent_inline(true);
+        assert_eq!(pair.conn(1).urgent(), Some(urgent));
+        if again {
+            pair.conn(1).set_urgent_inline(false);
+            assert_eq!(pair.conn(1).take_urgent(), Ok(urgent));
+        }
+        assert_eq!(pair.recv(1, 32), if again { 4 } else { 5 });
+        pair.run();
+        assert_eq!(pair.recv(1, 32), 4);
+        assert_eq!(pair.conn(1).urgent(), None);
+    }
+}
+
 #[test]
 fn nothing_follows_urgent_data_before_it_is_read() {
     //= URG-005 test
