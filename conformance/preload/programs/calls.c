@@ -305,6 +305,84 @@ static void flags_client(int port)
     expect_end(fd);
 }
 
+/* Bytes that are dropped, counted, or copied into several pieces of memory without being taken. */
+static void drops_server(int listener)
+{
+    int fd = take(listener);
+    char bytes[16] = "................";
+    struct iovec parts[3] = {{bytes, 2}, {bytes + 2, 0}, {bytes + 2, 6}};
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 3};
+    signal_peer(fd);
+    await_bytes(fd, 14);
+    outcome("recvmsg that peeks", recvmsg(fd, &message, MSG_PEEK));
+    say("%.16s", bytes);
+    memset(bytes, '.', sizeof bytes);
+    outcome("recv that counts", recv(fd, bytes, 16, MSG_PEEK | MSG_TRUNC));
+    outcome("recv that drops", recv(fd, bytes, 3, MSG_TRUNC));
+    outcome("recv that drops, without memory", recv(fd, NULL, 2, MSG_TRUNC));
+    outcome("recvmsg that drops", recvmsg(fd, &message, MSG_TRUNC | MSG_WAITALL));
+    say("%.16s", bytes);
+    outcome("recv that drops more than there is", recv(fd, bytes, 16, MSG_TRUNC | MSG_DONTWAIT));
+    outcome("recv that finds nothing to drop", recv(fd, bytes, 4, MSG_TRUNC | MSG_DONTWAIT));
+    say("%.16s", bytes);
+    signal_peer(fd);
+    outcome("recv that drops what comes before the end", recv(fd, NULL, 200, MSG_TRUNC | MSG_WAITALL));
+    expect_end(fd);
+}
+
+static void drops_client(int port)
+{
+    int fd = dial(port);
+    await_peer(fd);
+    MUST(write(fd, "abcdefghijklmn", 14));
+    await_peer(fd);
+    send_pattern(fd, 100);
+    MUST(close(fd));
+}
+
+/* Calls that move no byte: read returns at once, recv as it would for a byte, and writes fail once
+ * nothing can be written. */
+static void no_bytes_server(int listener)
+{
+    int fd = take(listener);
+    char byte;
+    struct iovec none = {&byte, 0};
+    struct msghdr message = {.msg_iov = &none, .msg_iovlen = 1};
+    signal(SIGPIPE, SIG_IGN);
+    signal_peer(fd);
+    await(fd, POLLIN);
+    outcome("recv with a byte there", recv(fd, &byte, 0, 0));
+    outcome("read", read(fd, &byte, 1));
+    outcome("recv without a byte there", recv(fd, &byte, 0, MSG_DONTWAIT));
+    outcome("recvmsg", recvmsg(fd, &message, MSG_DONTWAIT));
+    outcome("recv that drops", recv(fd, NULL, 0, MSG_DONTWAIT | MSG_TRUNC));
+    outcome("read of nothing", read(fd, &byte, 0));
+    outcome("readv of nothing", readv(fd, &none, 1));
+    outcome("preadv2 of nothing", preadv2(fd, &none, 1, -1, 0));
+    outcome("write of nothing", write(fd, &byte, 0));
+    signal_peer(fd);
+    await(fd, POLLIN);
+    outcome("recv at the end", recv(fd, &byte, 0, MSG_DONTWAIT));
+    MUST(shutdown(fd, SHUT_WR));
+    outcome("write of nothing", write(fd, &byte, 0));
+    outcome("send of nothing", send(fd, &byte, 0, MSG_DONTWAIT));
+    outcome("writev of nothing", writev(fd, &none, 1));
+    outcome("pwritev2 of nothing", pwritev2(fd, &none, 1, -1, 0));
+    set_nonblocking(fd, true);
+    outcome("sendmsg of nothing", sendmsg(fd, &message, 0));
+    expect_end(fd);
+}
+
+static void no_bytes_client(int port)
+{
+    int fd = dial(port);
+    await_peer(fd);
+    signal_peer(fd);
+    await_peer(fd);
+    MUST(shutdown(fd, SHUT_WR));
+    expect_end(fd);
+}
+
 static void waiting_bytes_server(int listener)
 {
     int fd = take(listener), waiting = -1;
@@ -484,6 +562,8 @@ const struct test_case cases[] = {
     {"sendfile", sendfile_server, sendfile_client},
     {"splice", splice_server, splice_client},
     {"flags", flags_server, flags_client},
+    {"drops", drops_server, drops_client},
+    {"no-bytes", no_bytes_server, no_bytes_client},
     {"waiting-bytes", waiting_bytes_server, waiting_bytes_client},
     {"low-water", low_water_server, low_water_client},
     {"urgent", urgent_server, urgent_client},

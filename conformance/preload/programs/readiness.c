@@ -1,45 +1,13 @@
 /* Who waits for what, by which call: poll, select and epoll in all their kinds. */
 #include "case.h"
+#include "events.h"
 #include <sys/select.h>
-
-static const char *names(int events)
-{
-    static char text[128];
-    const struct {
-        int event;
-        const char *name;
-    } all[] = {{POLLIN, "IN "}, {POLLPRI, "PRI "}, {POLLOUT, "OUT "}, {POLLERR, "ERR "},
-        {POLLHUP, "HUP "}, {POLLRDHUP, "RDHUP "}, {POLLNVAL, "NVAL "}};
-    text[0] = 0;
-    for (size_t at = 0; at < sizeof all / sizeof *all; at++)
-        if (events & all[at].event)
-            strcat(text, all[at].name);
-    return text;
-}
 
 /* Waits until the stream has ended, and reading says so. */
 static void await_end(int fd)
 {
     while (!(await(fd, POLLIN | POLLRDHUP) & POLLRDHUP))
         ;
-}
-
-static void control(int set, int operation, int fd, uint32_t events, uint64_t data)
-{
-    struct epoll_event event = {.events = events, .data.u64 = data};
-    must("epoll_ctl", epoll_ctl(set, operation, fd, &event));
-}
-
-/* One line for what is ready now. */
-static int ready_now(const char *what, int set)
-{
-    struct epoll_event event = {0};
-    int ready = MUST(epoll_wait(set, &event, 1, 0));
-    if (ready)
-        say("%s: %s data %llx", what, names(event.events), (unsigned long long)event.data.u64);
-    else
-        say("%s: nothing", what);
-    return ready;
 }
 
 /* One line for what becomes ready. */

@@ -10,6 +10,8 @@
 mod data;
 mod descriptor;
 mod making;
+mod slices;
+mod state;
 
 use std::net::Shutdown;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicUsize, Ordering};
@@ -19,12 +21,13 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use smc_sockets::{Accepting, Connecting, SmcStream};
 
-use super::set::Set;
+use super::set::{EVENTS, Set};
 use super::table::{self, Object};
 use super::{config, errno, report};
 
 pub(crate) use descriptor::{borrowed, low_water, set_mode};
 pub(crate) use making::{LATE_AGAIN, SLICE};
+pub(crate) use state::{CLOSED, ENDS};
 
 use descriptor::{is_writable, poll_one, replace};
 use making::Pending;
@@ -84,6 +87,8 @@ pub(crate) struct Conn {
     is_known: AtomicBool,
     /// The program has written to a peer that had closed, or whose process was killed.
     wrote_to_gone: AtomicBool,
+    /// The program has written to such a peer what waits for more (`MSG_MORE`).
+    holds_for_gone: AtomicBool,
     /// When it was begun, or accepted.
     began: Instant,
     /// The program has tried to write before it was decided what carries the connection.
@@ -120,6 +125,7 @@ impl Conn {
             accepted,
             is_known: AtomicBool::new(accepted),
             wrote_to_gone: AtomicBool::new(false),
+            holds_for_gone: AtomicBool::new(false),
             began: Instant::now(),
             has_tried: AtomicBool::new(false),
         }
@@ -278,10 +284,16 @@ impl Conn {
                     libc::SHUT_RDWR => Shutdown::Both,
                     _ => return Outcome::Done(Err(Errno::INVAL)),
                 };
-                let done = stream.shutdown(how).map_err(|error| errno::of(&error));
+                let done = match stream.shutdown(how).map_err(|error| errno::of(&error)) {
+                    Ok(()) if self.is_reset_by_answer() => Err(Errno::NOTCONN),
+                    // The kernel ends the connections of a process that was killed in order.
+                    Err(Errno::NOTCONN) if !self.has_ended() => Ok(()),
+                    done => done,
+                };
                 if done.is_ok() && how != Shutdown::Read {
                     self.is_shut.store(true, Ordering::Relaxed);
                 }
+                self.mark_sets(EVENTS);
                 Outcome::Done(done)
             }
             Outcome::Done(Err(Errno::AGAIN)) => Outcome::Done(Err(Errno::NOTCONN)),
@@ -300,6 +312,7 @@ impl Conn {
             return 0;
         };
         let error = stream.take_error().ok().flatten();
+        let error = error.filter(|_| !stream.has_lost_peer());
         error.map_or(0, |error| errno::of(&error).raw_os_error())
     }
 }

@@ -78,6 +78,7 @@ real! {
     fn connect(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int, else -1;
     fn shutdown(fd: c_int, how: c_int) -> c_int, else -1;
     fn close(fd: c_int) -> c_int, else -1;
+    fn getpeername(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int, else -1;
     fn getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, len: *mut socklen_t) -> c_int, else -1;
     fn setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> c_int, else -1;
     fn read(fd: c_int, into: *mut c_void, len: size_t) -> ssize_t, else -1;

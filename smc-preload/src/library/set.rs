@@ -29,6 +29,7 @@ use super::table::{self, Object, Registration};
 use super::{config, connecting};
 
 pub(crate) use kernel::kernel_ctl;
+pub(crate) use state::READ;
 
 use kernel::kernel_wait;
 use state::State;
@@ -39,6 +40,15 @@ const TURNS: u32 = 10;
 const IDLE_TURNS: u32 = 8;
 /// Turns in which a set that something else polls comes to rest.
 const ROUNDS: u32 = 100;
+/// What may be asked for together with `EPOLLEXCLUSIVE`; it is no bit that can be changed.
+const EXCLUSIVE_OK: u32 = (libc::EPOLLIN
+    | libc::EPOLLOUT
+    | EPOLLERR
+    | EPOLLHUP
+    | libc::EPOLLWAKEUP
+    | libc::EPOLLET
+    | libc::EPOLLEXCLUSIVE)
+    .cast_unsigned();
 /// Low bits of a number of the library in a kernel's set: a descriptor, or [`LOOP`].
 const LOW: u64 = (1 << 20) - 1;
 /// The loop of the set, or its other wake-up.
@@ -47,7 +57,7 @@ const LOOP: u64 = LOW;
 /// What epoll_wait(2) reports in any case.
 const ALWAYS: u32 = (EPOLLERR | EPOLLHUP).cast_unsigned();
 /// Events that can be asked for.
-const EVENTS: u32 = 0xffff;
+pub(crate) const EVENTS: u32 = 0xffff;
 
 /// The high bits of the library's numbers in kernel's sets.
 fn key() -> u64 {
@@ -268,6 +278,10 @@ impl Set {
             }
             (libc::EPOLL_CTL_MOD, true, Some(_)) | (libc::EPOLL_CTL_DEL, true, _) => {
                 let token = known.map_or(0, |at| at.0);
+                let is_exclusive = state.at(token).is_some_and(|at| at.is_exclusive());
+                if operation == libc::EPOLL_CTL_MOD && is_exclusive {
+                    return Err(Errno::INVAL);
+                }
                 state.change(token, operation, event);
                 if operation == libc::EPOLL_CTL_DEL {
                     state.end_pending(token);
@@ -315,9 +329,25 @@ impl Set {
 
     /// Notes that it is decided what carries a connection.
     pub(crate) fn decided(&self, token: usize, conn: u64) {
+        // A thread of the parent may have had the lock at the fork.
+        if !self.is_of_this_process() {
+            return;
+        }
         let mut state = lock(&self.state);
         if state.is_of(token, conn) {
             state.follow(token);
+        }
+    }
+
+    /// Notes that a call has brought these events of a connection.
+    pub(crate) fn has_changed(&self, token: usize, conn: u64, events: u32) {
+        // A thread of the parent may have had the lock at the fork.
+        if !self.is_of_this_process() {
+            return;
+        }
+        let mut state = lock(&self.state);
+        if state.is_of(token, conn) {
+            state.mark_changed(token, events);
         }
     }
 
@@ -334,6 +364,10 @@ impl Set {
 
     /// A connection has no descriptor any more.
     pub(crate) fn forget(&self, token: usize, conn: u64) {
+        // A thread of the parent may have had the lock at the fork.
+        if !self.is_of_this_process() {
+            return;
+        }
         let mut state = lock(&self.state);
         let is_of = state.is_of(token, conn);
         let removed = is_of.then(|| state.remove(token)).flatten();
@@ -531,6 +565,17 @@ pub(crate) fn added(epoll: i32, fd: i32) {
     }
 }
 
+/// Whether these events may be asked for: `EPOLLEXCLUSIVE` only at first, and beside few others.
+fn may_ask(operation: i32, events: u32) -> bool {
+    if events & libc::EPOLLEXCLUSIVE.cast_unsigned() == 0 {
+        return true;
+    }
+    match operation {
+        libc::EPOLL_CTL_ADD => events & !EXCLUSIVE_OK == 0,
+        operation => operation != libc::EPOLL_CTL_MOD,
+    }
+}
+
 /// Registers descriptors as the program asks: `None` if the kernel does it.
 pub(crate) fn control(
     epoll: i32,
@@ -538,6 +583,10 @@ pub(crate) fn control(
     fd: i32,
     event: Option<epoll_event>,
 ) -> Option<Result<(), Errno>> {
+    if event.is_some_and(|event| !may_ask(operation, event.events)) && table::conn_id(fd).is_some()
+    {
+        return Some(Err(Errno::INVAL));
+    }
     // Most often.
     let changed = table::conn_id(fd)
         .and_then(|conn| table::with_set(epoll, |set| set.change(operation, fd, conn, event)));

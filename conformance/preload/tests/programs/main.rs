@@ -13,17 +13,20 @@ use case::{Carrier, Case};
 use program::Program;
 
 /// Every program.
-const PROGRAMS: [&str; 11] = [
+const PROGRAMS: [&str; 14] = [
     "calls",
     "connecting",
     "descriptors",
+    "edges",
     "processes",
     "races",
     "readiness",
+    "resets",
     "stdio",
     "storms",
     "threads",
     "traps",
+    "urgent",
     "waits",
 ];
 
@@ -123,6 +126,21 @@ fn processes() {
 #[test]
 fn readiness() {
     compare("readiness");
+}
+
+#[test]
+fn edges() {
+    compare("edges");
+}
+
+#[test]
+fn resets() {
+    compare("resets");
+}
+
+#[test]
+fn urgent() {
+    compare("urgent");
 }
 
 #[test]

@@ -372,7 +372,7 @@ impl Conn {
         if defaults::all_have() {
             return;
         }
-        self.set_low_water(low_water(tcp.as_raw_fd()));
+        self.note_low_water(low_water(tcp.as_raw_fd()));
         for timeout in [sockopt::Timeout::Recv, sockopt::Timeout::Send] {
             if let Ok(Some(time)) = sockopt::socket_timeout(tcp, timeout) {
                 let _ = match timeout {
@@ -424,6 +424,16 @@ impl Conn {
         for (set, token) in sets {
             if let Some(set) = set.upgrade() {
                 set.decided(token, self.id);
+            }
+        }
+    }
+
+    /// A call of the program has brought these events, as it does over TCP: they are edges.
+    pub(super) fn mark_sets(&self, events: u32) {
+        let sets = lock(&self.registered).clone();
+        for (set, token) in sets {
+            if let Some(set) = set.upgrade() {
+                set.has_changed(token, self.id, events);
             }
         }
     }

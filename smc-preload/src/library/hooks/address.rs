@@ -167,6 +167,25 @@ pub(super) unsafe extern "C-unwind" fn accept4(
     new
 }
 
+/// getpeername(2): of a connection that has ended there is no peer any more, which the TCP socket may
+/// still have.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C-unwind" fn getpeername(
+    fd: c_int,
+    address: *mut sockaddr,
+    len: *mut socklen_t,
+) -> c_int {
+    let has_ended = || {
+        let conn = table::conn(fd);
+        conn.is_some_and(|conn| conn.has_ended())
+    };
+    if table::has(fd) && !config::is_inside() && guard(has_ended) {
+        return status(Err(Errno::NOTCONN));
+    }
+    // SAFETY: as the caller's.
+    unsafe { real::getpeername(fd, address, len) }
+}
+
 /// shutdown(2).
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn shutdown(fd: c_int, how: c_int) -> c_int {

@@ -36,6 +36,20 @@ fn read_into(fd: c_int, into: &mut [IoSliceMut<'_>], flags: c_int) -> Option<ssi
     }
 }
 
+/// Whether these flags have a read drop the bytes, into whatever memory.
+fn drops(flags: c_int) -> bool {
+    flags & (libc::MSG_TRUNC | libc::MSG_OOB) == libc::MSG_TRUNC
+}
+
+/// Drops bytes of a connection; `None` if the kernel does it.
+fn discard(fd: c_int, len: usize, flags: c_int) -> Option<ssize_t> {
+    let conn = table::conn(fd)?;
+    match conn.discard(len, flags) {
+        Outcome::Done(result) => Some(returned(result)),
+        Outcome::Kernel => None,
+    }
+}
+
 /// Writes to a connection; `None` if the kernel does it.
 fn write_from(fd: c_int, bytes: &[IoSlice<'_>], flags: c_int) -> Option<ssize_t> {
     let conn = table::conn(fd)?;
@@ -52,6 +66,9 @@ fn write_from(fd: c_int, bytes: &[IoSlice<'_>], flags: c_int) -> Option<ssize_t>
 #[inline]
 unsafe fn read_one(fd: c_int, into: *mut c_void, len: size_t, flags: c_int) -> Option<ssize_t> {
     waits(fd, || {
+        if drops(flags) {
+            return discard(fd, len, flags);
+        }
         if is_nowhere(into, len) {
             return Some(returned(Err(Errno::FAULT)));
         }
@@ -83,6 +100,17 @@ unsafe fn write_one(fd: c_int, bytes: *const c_void, len: size_t, flags: c_int) 
 fn is_nowhere<T>(at: *const T, len: usize) -> bool {
     const PAGE: usize = 4096;
     len > 0 && at.addr() < PAGE
+}
+
+/// Whether this is a connection, and pieces of memory have no byte among them: readv(2) and writev(2)
+/// have nothing to do. Not so if the pieces are no valid ones.
+///
+/// # Safety
+/// The arguments are those that readv(2) demands.
+unsafe fn is_empty(fd: c_int, pieces: *const iovec, count: usize) -> bool {
+    let is_valid = count <= MOST && !is_nowhere(pieces, count) && table::conn_id(fd).is_some();
+    // SAFETY: so many are readable.
+    is_valid && (0..count).all(|at| unsafe { pieces.add(at).read() }.iov_len == 0)
 }
 
 /// # Safety
@@ -121,6 +149,11 @@ unsafe fn read_several(
         }
         if is_nowhere(into, count) {
             return Some(returned(Err(Errno::FAULT)));
+        }
+        if drops(flags) {
+            // SAFETY: so many are readable.
+            let parts = (0..count).map(|at| unsafe { into.add(at).read() }.iov_len);
+            return discard(fd, parts.fold(0, usize::saturating_add), flags);
         }
         let empty = || IoSliceMut::new(&mut []);
         let mut few: [IoSliceMut<'_>; FEW] = std::array::from_fn(|_| empty());

@@ -166,6 +166,7 @@ unsafe fn of_served(number: c_long, [a, b, c, d, e, f]: [c_long; 6]) -> Option<c
             libc::SYS_dup => fds::dup(fd).into(),
             libc::SYS_fcntl => fds::fcntl(fd, int(b), c).into(),
             libc::SYS_ioctl => fds::ioctl(fd, b as c_ulong, at(c)).into(),
+            libc::SYS_getpeername => address::getpeername(fd, at(b), at(c)).into(),
             libc::SYS_getsockopt => options::getsockopt(fd, int(b), int(c), at(d), at(e)).into(),
             libc::SYS_setsockopt => {
                 let len = int(e).cast_unsigned();

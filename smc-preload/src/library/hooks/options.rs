@@ -54,7 +54,16 @@ pub(super) unsafe extern "C-unwind" fn getsockopt(
         return status(unsafe { answer(&own, value, len) });
     }
     // SAFETY: as the caller's.
-    unsafe { real::getsockopt(fd, level, name, value, len) }
+    let done = unsafe { real::getsockopt(fd, level, name, value, len) };
+    if done == 0 && (level, name) == (libc::IPPROTO_TCP, libc::TCP_INFO) {
+        let state = guard(|| table::conn(fd)?.tcp_state());
+        // SAFETY: the kernel has written so many bytes, of which the first one is the state.
+        if let Some(state) = state.filter(|_| unsafe { *len } > 0) {
+            // SAFETY: as above.
+            unsafe { value.cast::<u8>().write(state) };
+        }
+    }
+    done
 }
 
 /// What TCP does not know of a connection.

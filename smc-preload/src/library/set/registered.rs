@@ -4,8 +4,11 @@ use std::sync::Arc;
 
 use libc::{EPOLLET, EPOLLONESHOT, epoll_event};
 
+use smc_sockets::Ready;
+
+use super::state::{READ, WRITE};
 use super::{ALWAYS, EVENTS, State};
-use crate::library::conn::Conn;
+use crate::library::conn::{CLOSED, Conn, ENDS};
 
 /// A connection in a set, under one descriptor.
 pub(super) struct Registered {
@@ -18,8 +21,10 @@ pub(super) struct Registered {
     pub(super) is_in: bool,
     /// In the list of those that may have events.
     pub(super) is_active: bool,
-    /// Something happened since it was last reported.
-    pub(super) has_changed: bool,
+    /// Events of what happened since it was last reported.
+    pub(super) changed: u32,
+    /// The ends among the events when it was last reported.
+    pub(super) ends: u32,
     /// The loop lists it.
     pub(super) is_driven: bool,
     /// The kernel's set has what is polled while it is pending.
@@ -66,7 +71,8 @@ impl State {
             data: 0,
             is_in: false,
             is_active: false,
-            has_changed: false,
+            changed: 0,
+            ends: 0,
             is_driven: false,
             is_pending: false,
             is_awaited: false,
@@ -140,7 +146,7 @@ impl State {
                 self.count += 1;
                 at.arm(event);
             }
-            (libc::EPOLL_CTL_MOD, true, Some(event)) => at.arm(event),
+            (libc::EPOLL_CTL_MOD, true, Some(event)) if !at.is_exclusive() => at.arm(event),
             (libc::EPOLL_CTL_DEL, true, _) => {
                 // The loop goes on listing it: programs that remove it add it again.
                 (at.is_in, at.events) = (false, 0);
@@ -160,7 +166,29 @@ impl Registered {
     #[inline]
     pub(super) fn arm(&mut self, event: epoll_event) {
         (self.events, self.data) = (event.events | ALWAYS, event.u64);
-        (self.is_in, self.has_changed) = (true, true);
+        (self.is_in, self.changed) = (true, EVENTS);
+    }
+
+    /// The events of what the loop reports of the connection. Bytes below the low-water mark are
+    /// none.
+    #[inline]
+    pub(super) fn changed_by(&self, ready: &Ready) -> u32 {
+        if self.ends & CLOSED != 0 {
+            // Nothing arrives at a connection that is none any more.
+            return 0;
+        }
+        let read = if ready.readable && self.conn.has_arrived() {
+            READ
+        } else {
+            0
+        };
+        let write = if ready.writable { WRITE } else { 0 };
+        read | write
+    }
+
+    /// Whether it was added with `EPOLLEXCLUSIVE`.
+    pub(super) fn is_exclusive(&self) -> bool {
+        self.events & libc::EPOLLEXCLUSIVE.cast_unsigned() != 0
     }
 
     pub(super) fn is_level(&self) -> bool {
@@ -171,22 +199,31 @@ impl Registered {
     /// Whether there is an event to be reported.
     pub(super) fn has_events(&self) -> bool {
         let is_armed = self.is_in && self.events & EVENTS != 0;
-        let is_old = self.events & EPOLLET.cast_unsigned() != 0 && !self.has_changed;
-        let events = (is_armed && !is_old).then(|| self.conn.events()).flatten();
-        events.is_some_and(|events| events & self.events & EVENTS != 0)
+        let events = is_armed.then(|| self.conn.events()).flatten();
+        events.is_some_and(|events| self.is_new(events) && events & self.events & EVENTS != 0)
+    }
+
+    /// Whether a wait that reports edges only reports these events of the connection: what happened
+    /// is among those that were asked for, or the connection has come to an end since, which TCP
+    /// reports to all.
+    fn is_new(&self, events: u32) -> bool {
+        self.events & EPOLLET.cast_unsigned() == 0
+            || self.changed == EVENTS
+            || self.changed & self.events & EVENTS != 0
+            || events & ENDS & !self.ends != 0
     }
 
     /// The event to be reported now, if there is one.
     pub(super) fn report(&mut self) -> Option<epoll_event> {
-        let changed = std::mem::replace(&mut self.has_changed, false);
         if !self.is_in || self.events & EVENTS == 0 {
+            self.changed = 0;
             return None;
         }
-        if self.events & EPOLLET.cast_unsigned() != 0 && !changed {
-            return None;
-        }
-        let events = self.conn.events()? & self.events & EVENTS;
-        if events == 0 {
+        let all = self.conn.events()?;
+        let is_new = self.is_new(all);
+        (self.changed, self.ends) = (0, all & ENDS);
+        let events = all & self.events & EVENTS;
+        if !is_new || events == 0 {
             return None;
         }
         if self.events & EPOLLONESHOT.cast_unsigned() != 0 {

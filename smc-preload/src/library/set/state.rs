@@ -10,10 +10,17 @@ use rustix::event::EventfdFlags;
 use smc_sockets::{EventLoop, Ready, Wait, descriptors};
 
 use super::registered::Registered;
-use super::{ALWAYS, LOOP, LOW, Set, kernel_ctl, key};
+use super::{ALWAYS, EVENTS, LOOP, LOW, Set, kernel_ctl, key};
 use crate::library::conn::{Conn, LATE_AGAIN, Phase, SLICE};
 use crate::library::table;
 use crate::library::{config, hidden};
+
+/// Events that the arrival of bytes brings, as the kernel names them for those that wait.
+pub(crate) const READ: u32 =
+    (libc::EPOLLIN | libc::EPOLLPRI | libc::EPOLLRDNORM | libc::EPOLLRDBAND).cast_unsigned();
+/// Events that room for bytes brings.
+pub(super) const WRITE: u32 =
+    (libc::EPOLLOUT | libc::EPOLLWRNORM | libc::EPOLLWRBAND).cast_unsigned();
 
 #[derive(Default)]
 pub(super) struct State {
@@ -111,12 +118,12 @@ impl State {
             }
             Phase::Failed => {
                 self.end_pending(token);
-                self.mark_changed(token);
+                self.mark_changed(token, EVENTS);
             }
             Phase::Smc => {
                 self.end_pending(token);
                 self.drive(token, &conn);
-                self.mark_changed(token);
+                self.mark_changed(token, EVENTS);
             }
             Phase::Opening | Phase::Plain => {
                 let Some(at) = self.remove(token) else {
@@ -134,22 +141,22 @@ impl State {
         }
     }
 
-    pub(super) fn mark_changed(&mut self, token: usize) {
+    pub(super) fn mark_changed(&mut self, token: usize, events: u32) {
         if let Some(at) = self.at(token) {
-            at.has_changed = true;
+            at.changed |= events;
         }
         self.activate(token);
     }
 
     /// The loop lists a connection once: it is in the set under several descriptors.
     #[cold]
-    pub(super) fn activate_duplicates(&mut self, token: usize) {
+    pub(super) fn activate_duplicates(&mut self, token: usize, changed: u32) {
         let Some(conn) = self.at(token).map(|at| at.conn.clone()) else {
             return;
         };
         for (token, at) in self.registered.iter_mut().enumerate() {
             if let Some(at) = at.as_mut().filter(|at| Arc::ptr_eq(&at.conn, &conn)) {
-                at.has_changed = true;
+                at.changed |= changed;
                 if !std::mem::replace(&mut at.is_active, true) {
                     self.active.push_back(token);
                 }
@@ -162,6 +169,13 @@ impl State {
         let Some(stream) = conn.smc() else {
             return;
         };
+        if self.has_duplicates && conn.has_several() && self.is_driven(conn) {
+            // To register it again would be an edge for all of them.
+            if let Some(at) = self.at(token) {
+                at.is_driven = true;
+            }
+            return;
+        }
         self.make_loop();
         let driven = self.events.as_ref().is_some_and(|events| {
             let registered = events.register(stream, token);
@@ -173,6 +187,13 @@ impl State {
         if let Some(at) = self.at(token) {
             at.is_driven = driven;
         }
+    }
+
+    /// Whether the loop lists a connection already, under another descriptor.
+    #[cold]
+    fn is_driven(&self, conn: &Arc<Conn>) -> bool {
+        let mut registered = self.registered.iter().flatten();
+        registered.any(|at| at.is_driven && Arc::ptr_eq(&at.conn, conn))
     }
 
     pub(super) fn make_loop(&mut self) {
@@ -283,7 +304,7 @@ impl State {
                 continue;
             }
             if at.conn.is_connected_late() {
-                self.mark_changed(token);
+                self.mark_changed(token, EVENTS);
             } else if at.conn.late_at().is_some() {
                 // TCP connects still.
                 self.early.push_back((now + LATE_AGAIN, token, id));
@@ -340,15 +361,19 @@ impl State {
             let mut ready = std::mem::take(&mut self.ready);
             let _ = events.drive(&mut ready);
             for ready in ready.drain(..) {
+                let Some(Some(at)) = self.registered.get(ready.token) else {
+                    continue;
+                };
+                let changed = at.changed_by(&ready);
                 if self.has_duplicates {
-                    self.activate_duplicates(ready.token);
+                    self.activate_duplicates(ready.token, changed);
                 }
                 if let Some(Some(at)) = self.registered.get_mut(ready.token) {
                     if at.is_awaited {
                         self.going_on.push((ready.token, at.conn.clone()));
                         continue;
                     }
-                    at.has_changed = true;
+                    at.changed |= changed;
                     if !std::mem::replace(&mut at.is_active, true) {
                         self.active.push_back(ready.token);
                     }

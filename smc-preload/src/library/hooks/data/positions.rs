@@ -6,7 +6,7 @@ use libc::{iovec, ssize_t};
 use rustix::io::Errno;
 
 use super::super::returned;
-use super::{read_several, write_several};
+use super::{is_empty, read_several, write_several};
 use crate::library::{real, table};
 
 /// preadv(2): sockets have no position.
@@ -35,6 +35,8 @@ pub(in super::super) unsafe extern "C-unwind" fn preadv2(
 ) -> ssize_t {
     if table::has(fd) {
         match message_flags(offset, flags) {
+            // SAFETY: as the caller's.
+            Ok(_) if unsafe { is_empty(fd, into, pieces(count)) } => return 0,
             Ok(flags) => {
                 // SAFETY: as the caller's.
                 let done = unsafe { read_several(fd, into, pieces(count), flags) };
@@ -60,6 +62,8 @@ pub(in super::super) unsafe extern "C-unwind" fn pwritev2(
 ) -> ssize_t {
     if table::has(fd) {
         match message_flags(offset, flags) {
+            // SAFETY: as the caller's.
+            Ok(_) if unsafe { is_empty(fd, bytes, pieces(count)) } => return 0,
             Ok(flags) => {
                 // SAFETY: as the caller's.
                 let done = unsafe { write_several(fd, bytes, pieces(count), flags) };

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 
 use super::super::fast::fast;
 use super::super::{guard, returned, status};
-use super::{is_nowhere, read_one, read_several};
+use super::{is_empty, is_nowhere, read_one, read_several};
 use crate::library::{errno, real, report, table};
 
 fast! {
@@ -18,6 +18,10 @@ fast! {
 
 /// Reads from a descriptor that may have an entry.
 unsafe extern "C-unwind" fn read_known(fd: c_int, into: *mut c_void, len: size_t) -> ssize_t {
+    if len == 0 && table::conn_id(fd).is_some() {
+        // Unlike recv(2), which fails if there is nothing to be read.
+        return 0;
+    }
     // SAFETY: as the caller's.
     match unsafe { read_one(fd, into, len, 0) } {
         Some(done) => done,
@@ -59,6 +63,10 @@ unsafe extern "C-unwind" fn readv_known(fd: c_int, into: *const iovec, count: c_
         let Ok(several) = usize::try_from(count) else {
             return returned(Err(Errno::INVAL));
         };
+        // SAFETY: as the caller's.
+        if unsafe { is_empty(fd, into, several) } {
+            return 0;
+        }
         // SAFETY: as the caller's.
         if let Some(done) = unsafe { read_several(fd, into, several, 0) } {
             return done;
@@ -174,10 +182,15 @@ unsafe extern "C-unwind" fn recvmsg_known(
         if let Some(done) = unsafe { read_several(fd, of.msg_iov, of.msg_iovlen, flags) } {
             if done >= 0 {
                 let is_urgent = flags & libc::MSG_OOB;
+                let is_cut = if is_urgent != 0 && done == 0 {
+                    libc::MSG_TRUNC
+                } else {
+                    0
+                };
                 let new = msghdr {
                     msg_namelen: 0,
                     msg_controllen: 0,
-                    msg_flags: is_urgent,
+                    msg_flags: is_urgent | is_cut | flags & libc::MSG_CMSG_CLOEXEC,
                     ..of
                 };
                 // SAFETY: as the caller's.

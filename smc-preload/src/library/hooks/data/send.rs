@@ -7,7 +7,7 @@ use rustix::io::Errno;
 
 use super::super::fast::fast;
 use super::super::{guard, returned};
-use super::{is_nowhere, write_one, write_several};
+use super::{is_empty, is_nowhere, write_one, write_several};
 use crate::library::{real, report, table};
 
 fast! {
@@ -38,6 +38,10 @@ unsafe extern "C-unwind" fn writev_known(fd: c_int, bytes: *const iovec, count: 
         let Ok(several) = usize::try_from(count) else {
             return returned(Err(Errno::INVAL));
         };
+        // SAFETY: as the caller's.
+        if unsafe { is_empty(fd, bytes, several) } {
+            return 0;
+        }
         // SAFETY: as the caller's.
         if let Some(done) = unsafe { write_several(fd, bytes, several, 0) } {
             return done;
