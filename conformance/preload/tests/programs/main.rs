@@ -6,6 +6,7 @@
 #![cfg(target_os = "linux")]
 
 mod case;
+mod drawn;
 mod process;
 mod program;
 

@@ -18,6 +18,13 @@ pub(crate) struct Transcript {
     status: String,
 }
 
+impl Transcript {
+    /// The lines that it printed.
+    pub(crate) fn text(&self) -> &str {
+        &self.lines
+    }
+}
+
 impl fmt::Display for Transcript {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for line in self.lines.lines() {
@@ -55,7 +62,7 @@ impl Role {
         ] {
             command.env_remove(variable);
         }
-        command.envs(program.variable);
+        command.envs(program.variables.iter().cloned());
         if let Some((file, _)) = &statistics {
             command.env("LD_PRELOAD", library());
             command.env(variables::STATISTICS, handed::path_of(file));

@@ -8,8 +8,8 @@ use std::process::Command;
 pub(crate) struct Program {
     pub(crate) name: String,
     pub(crate) path: PathBuf,
-    /// A variable that it gets.
-    pub(crate) variable: Option<(&'static str, &'static str)>,
+    /// Variables that it gets.
+    pub(crate) variables: Vec<(&'static str, String)>,
 }
 
 impl Program {
@@ -29,7 +29,7 @@ impl Program {
     pub(crate) fn with_addresses(name: &str) -> Self {
         let flags = ["-O1", "-g", "-fsanitize=address", "-static-libasan"];
         Self {
-            variable: Some(("ASAN_OPTIONS", "detect_leaks=1")),
+            variables: vec![("ASAN_OPTIONS", "detect_leaks=1".to_owned())],
             ..Self::compile_with(name, &format!("{name}-addresses"), &flags)
         }
     }
@@ -40,10 +40,10 @@ impl Program {
     pub(crate) fn with_threads(name: &str) -> Self {
         let flags = ["-O1", "-g", "-fsanitize=thread", "-static-libtsan"];
         Self {
-            variable: Some((
+            variables: vec![(
                 "TSAN_OPTIONS",
-                "ignore_noninstrumented_modules=1:die_after_fork=0",
-            )),
+                "ignore_noninstrumented_modules=1:die_after_fork=0".to_owned(),
+            )],
             ..Self::compile_with(name, &format!("{name}-threads"), &flags)
         }
     }
@@ -64,7 +64,7 @@ impl Program {
         Self {
             name: name.to_owned(),
             path,
-            variable: None,
+            variables: Vec::new(),
         }
     }
 
