@@ -230,12 +230,6 @@ impl Socket {
         }
     }
 
-    /// Whether it has ended otherwise than in order.
-    pub(crate) fn has_failed(&self) -> bool {
-        let closed = self.status().closed;
-        closed.is_some_and(|at| at != CloseReason::Normal)
-    }
-
     /// On TCP, whether a Decline of the peer may still be before the application's
     /// bytes.
     pub(crate) fn is_watching(&self) -> bool {

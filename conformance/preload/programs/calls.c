@@ -305,7 +305,7 @@ static void flags_client(int port)
     expect_end(fd);
 }
 
-/* Bytes that are dropped, counted, or copied into several pieces of memory without being taken. */
+/* Bytes that are dropped, counted, or copied into several pieces of memory and left. */
 static void drops_server(int listener)
 {
     int fd = take(listener);

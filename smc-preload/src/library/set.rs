@@ -18,7 +18,7 @@ mod registered;
 mod state;
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use libc::{EPOLLERR, EPOLLHUP, epoll_event, sigset_t};
@@ -155,11 +155,16 @@ impl Set {
         self.pid == config::pid()
     }
 
+    /// The state, unless another process made the set: a thread of the parent may have had the lock at
+    /// the fork.
+    fn own_state(&self) -> Option<MutexGuard<'_, State>> {
+        self.is_of_this_process().then(|| lock(&self.state))
+    }
+
     /// Gives the set a further descriptor.
     pub(crate) fn add_fd(self: &Arc<Self>, fd: i32) {
         table::put(fd, Object::Set(self.clone()));
-        if self.is_of_this_process() {
-            let mut state = lock(&self.state);
+        if let Some(mut state) = self.own_state() {
             state.fds.push(fd);
             state.has_early_waiters = true;
         }
@@ -167,11 +172,9 @@ impl Set {
 
     /// One of its descriptors is closed: the set ends with the last.
     pub(crate) fn remove_fd(&self, fd: i32) {
-        // A thread of the parent may have had the lock at the fork.
-        if !self.is_of_this_process() {
+        let Some(mut state) = self.own_state() else {
             return;
-        }
-        let mut state = lock(&self.state);
+        };
         state.fds.retain(|of| *of != fd);
         if !state.fds.is_empty() {
             return;
@@ -183,10 +186,9 @@ impl Set {
 
     /// Another set or poll(2) has it: it is to be readable whenever it has events.
     pub(crate) fn is_polled(&self) {
-        if !self.is_of_this_process() {
+        let Some(mut state) = self.own_state() else {
             return;
-        }
-        let mut state = lock(&self.state);
+        };
         state.is_polled = true;
         state.leave();
     }
@@ -329,11 +331,9 @@ impl Set {
 
     /// Notes that it is decided what carries a connection.
     pub(crate) fn decided(&self, token: usize, conn: u64) {
-        // A thread of the parent may have had the lock at the fork.
-        if !self.is_of_this_process() {
+        let Some(mut state) = self.own_state() else {
             return;
-        }
-        let mut state = lock(&self.state);
+        };
         if state.is_of(token, conn) {
             state.follow(token);
         }
@@ -341,11 +341,9 @@ impl Set {
 
     /// Notes that a call has brought these events of a connection.
     pub(crate) fn has_changed(&self, token: usize, conn: u64, events: u32) {
-        // A thread of the parent may have had the lock at the fork.
-        if !self.is_of_this_process() {
+        let Some(mut state) = self.own_state() else {
             return;
-        }
-        let mut state = lock(&self.state);
+        };
         if state.is_of(token, conn) {
             state.mark_changed(token, events);
         }
@@ -364,11 +362,9 @@ impl Set {
 
     /// A connection has no descriptor any more.
     pub(crate) fn forget(&self, token: usize, conn: u64) {
-        // A thread of the parent may have had the lock at the fork.
-        if !self.is_of_this_process() {
+        let Some(mut state) = self.own_state() else {
             return;
-        }
-        let mut state = lock(&self.state);
+        };
         let is_of = state.is_of(token, conn);
         let removed = is_of.then(|| state.remove(token)).flatten();
         drop(state);

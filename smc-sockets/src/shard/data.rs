@@ -6,7 +6,6 @@ use std::sync::Arc;
 use smc_proto::completion::IsmCompletion;
 use smc_proto::connection::{ApiMisuse, CloseState, Shutdown};
 use smc_proto::endpoint::ReadOutcome;
-use smc_proto::event::CloseReason;
 use smc_proto::time::Instant;
 
 use super::{Shard, State};
@@ -103,7 +102,7 @@ impl State {
                 }
                 Some(Ok(octets as usize))
             }
-            Some(Err(_)) | None => Some(read_end(socket)),
+            Some(Err(_)) | None => Some(self.read_end(shard, socket, now)),
         }
     }
 
@@ -137,8 +136,7 @@ impl State {
             Err(ApiMisuse::Reset) => {
                 // What was kept for the application is read: its memory is needed no more.
                 conn.abort(now);
-                self.execute_commands(shard, now);
-                Some(read_end(socket))
+                Some(self.read_end(shard, socket, now))
             }
             _ => None,
         }
@@ -153,7 +151,7 @@ impl State {
         now: Instant,
     ) -> Option<io::Result<usize>> {
         let Some(id) = socket.conn() else {
-            return Some(Err(gone(socket)));
+            return Some(Err(self.gone(shard, socket, now)));
         };
         let (transports, via) = (&mut self.transports, socket.via());
         let mut failed = false;
@@ -175,8 +173,7 @@ impl State {
             self.receive_last(socket, now);
             let completion = IsmCompletion::MoveFailed { conn: id };
             self.engine.handle_ism(now, completion);
-            self.execute_commands(shard, now);
-            return Some(Err(gone(socket)));
+            return Some(Err(self.gone(shard, socket, now)));
         }
         match written {
             Some(Ok(0)) => None,
@@ -192,7 +189,7 @@ impl State {
             Some(Err(ApiMisuse::SendClosed | ApiMisuse::Closed)) => {
                 Some(Err(io::ErrorKind::BrokenPipe.into()))
             }
-            Some(Err(_)) | None => Some(Err(gone(socket))),
+            Some(Err(_)) | None => Some(Err(self.gone(shard, socket, now))),
         }
     }
 
@@ -287,32 +284,5 @@ impl State {
         if self.transports.ism.has_answers() {
             self.drain_completions(shard, now);
         }
-    }
-}
-
-/// Outcome of reading when a connection has ended and everything was read.
-pub(super) fn read_end(socket: &Socket) -> io::Result<usize> {
-    let status = socket.status();
-    if status.ended || status.closed == Some(CloseReason::Normal) || status.error_reported {
-        return Ok(0);
-    }
-    drop(status);
-    Err(gone(socket))
-}
-
-/// Why a connection that has ended takes and gives no bytes.
-pub(super) fn gone(socket: &Socket) -> io::Error {
-    let mut status = socket.status();
-    if status.closed.is_none() {
-        return io::ErrorKind::ConnectionReset.into();
-    }
-    let error = status.error();
-    match error {
-        // As with TCP, once.
-        Some((reason, kind)) if !std::mem::replace(&mut status.error_reported, true) => {
-            socket.clear_error();
-            io::Error::new(kind, reason.to_string())
-        }
-        _ => io::ErrorKind::BrokenPipe.into(),
     }
 }

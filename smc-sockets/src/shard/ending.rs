@@ -3,19 +3,23 @@
 use std::io;
 use std::sync::Arc;
 
-use smc_proto::connection::CloseState;
+use smc_proto::connection::{ApiMisuse, CloseState};
+use smc_proto::event::CloseReason;
 use smc_proto::time::Instant;
 
-use super::data::read_end;
 use super::events::has_both_ended;
 use super::urgent::copy;
 use super::{Shard, State};
 use crate::socket::{NextRead, Socket};
 
+#[cfg(test)]
+mod tests;
+
 impl State {
     /// Copies what is next to be read, which stays; `None` if that is nothing yet.
     pub(crate) fn peek(
         &mut self,
+        shard: &Arc<Shard>,
         socket: &Socket,
         into: &mut [u8],
         now: Instant,
@@ -35,16 +39,15 @@ impl State {
             return Some(Ok(copied));
         }
         if !into.is_empty() && self.keep_urgent_of(socket, now) {
-            return self.peek(socket, into, now);
+            return self.peek(shard, socket, into, now);
         }
         // Nothing is there: the end, an error, or a reason to wait, as for a read.
         self.is_readable(socket, now)
-            .then(|| self.end_of(socket, now))
+            .then(|| self.end_of(shard, socket, now))
     }
 
     /// What reading comes to behind the last octet.
-    fn end_of(&mut self, socket: &Socket, now: Instant) -> io::Result<usize> {
-        use smc_proto::connection::ApiMisuse;
+    fn end_of(&mut self, shard: &Arc<Shard>, socket: &Socket, now: Instant) -> io::Result<usize> {
         let conn = socket.conn();
         let ended = conn
             .and_then(|conn| self.engine.conn(conn))
@@ -53,15 +56,43 @@ impl State {
             });
         match ended {
             Some(true) => Ok(0),
-            _ => read_end(socket),
+            _ => self.read_end(shard, socket, now),
         }
     }
 
-    /// Whether the connection is none any more: it was reset, or both sides have ended.
+    /// Outcome of reading when a connection has ended and everything was read.
+    pub(super) fn read_end(
+        &mut self,
+        shard: &Arc<Shard>,
+        socket: &Socket,
+        now: Instant,
+    ) -> io::Result<usize> {
+        // The event of the end may not have been handled yet.
+        self.execute_commands(shard, now);
+        let status = socket.status();
+        if status.ended || status.closed == Some(CloseReason::Normal) || status.error_reported {
+            return Ok(0);
+        }
+        drop(status);
+        Err(self.gone(shard, socket, now))
+    }
+
+    /// Why a connection that has ended takes and gives no bytes.
+    pub(super) fn gone(&mut self, shard: &Arc<Shard>, socket: &Socket, now: Instant) -> io::Error {
+        // The error is reported once, as with TCP, also if its event has not been handled yet.
+        self.execute_commands(shard, now);
+        if socket.status().closed.is_none() {
+            return io::ErrorKind::ConnectionReset.into();
+        }
+        let error = socket.take_error();
+        error.unwrap_or_else(|| io::ErrorKind::BrokenPipe.into())
+    }
+
+    /// Whether the connection is over: it was reset, or both sides have ended.
     pub(crate) fn has_closed(&mut self, socket: &Socket) -> bool {
         let conn = socket.conn().and_then(|conn| self.engine.conn(conn));
         let state = conn.and_then(|conn| conn.state());
-        socket.has_failed() || state.is_none_or(has_both_ended)
+        socket.closing().is_reset || state.is_none_or(has_both_ended)
     }
 
     /// Whether bytes are there to be read.

@@ -10,7 +10,6 @@ use smc_proto::time::Instant;
 
 use smc_view::Extra;
 
-use super::data::gone;
 use super::{Shard, State};
 use crate::socket::{NextRead, Socket};
 
@@ -111,7 +110,7 @@ impl State {
     ) -> Option<io::Result<usize>> {
         let id = socket.conn();
         let Some((id, mut conn)) = id.and_then(|id| Some((id, self.engine.conn(id)?))) else {
-            return Some(Err(gone(socket)));
+            return Some(Err(self.gone(shard, socket, now)));
         };
         let space = conn.send_space();
         let fill = |space| self.transports.fill(socket.via(), &space, octets);
@@ -120,8 +119,7 @@ impl State {
             self.receive_last(socket, now);
             let completion = IsmCompletion::MoveFailed { conn: id };
             self.engine.handle_ism(now, completion);
-            self.execute_commands(shard, now);
-            return Some(Err(gone(socket)));
+            return Some(Err(self.gone(shard, socket, now)));
         };
         let written = if len as usize == octets.len() {
             conn.commit_urgent(now, len)
@@ -141,7 +139,7 @@ impl State {
             Err(ApiMisuse::SendClosed | ApiMisuse::Closed) => {
                 Some(Err(io::ErrorKind::BrokenPipe.into()))
             }
-            Err(_) => Some(Err(gone(socket))),
+            Err(_) => Some(Err(self.gone(shard, socket, now))),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Reading and writing with flags of the call.
 
-use std::io::{self, IoSliceMut};
+use std::io::{self, IoSlice, IoSliceMut};
 
 use rustix::net::{RecvFlags, SendFlags};
 
@@ -95,6 +95,22 @@ impl SmcStream {
         until_done_by(shard, socket, direction, true, &mut None, |state, now| {
             state.write(shard, socket, bytes, now)
         })
+    }
+
+    /// Writes several pieces in turn, each as [`Self::write_with`] does.
+    ///
+    /// # Errors
+    /// Errors of [`Self::write_with`]; one behind bytes that were written is left to the next call.
+    pub fn write_vectored_with(
+        &self,
+        slices: &[IoSlice<'_>],
+        flags: CallFlags,
+    ) -> io::Result<usize> {
+        if slices.iter().all(|slice| slice.is_empty()) {
+            return self.write_with(&[], flags);
+        }
+        let slices = slices.iter().map(|slice| &**slice);
+        self.write_rest(0, slices, |left| self.write_with(left, flags))
     }
 
     /// Whether a signal that is handled ends a read or a write of this stream that sleeps, with

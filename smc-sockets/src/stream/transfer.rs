@@ -117,7 +117,7 @@ impl SmcStream {
                 return state.is_readable(socket, now).then_some(Ok(None));
             }
             let read = match (peeks, &mut *into) {
-                (true, [first, ..]) => state.peek(socket, first, now),
+                (true, [first, ..]) => state.peek(shard, socket, first, now),
                 _ => read_slices(state, shard, socket, into, now),
             };
             read.map(|read| read.map(Some))
@@ -134,7 +134,10 @@ impl SmcStream {
         let mut since = None;
         let written = self.write_some(shard, octets, &mut since)?;
         match octets.get(written..) {
-            Some(rest @ [_, ..]) => self.write_rest(shard, written, [rest], since),
+            Some(rest @ [_, ..]) => self.write_rest(written, [rest], |left| {
+                // However often the peer makes a little room: the time is that of the whole.
+                self.write_some(shard, left, &mut since)
+            }),
             _ => Ok(written),
         }
     }
@@ -175,21 +178,20 @@ impl SmcStream {
         }
     }
 
-    /// Writes everything behind the `total` bytes that are written, as does
-    /// [`Self::write_smc`]; it waits `since` then, if it has begun to.
+    /// Writes slices in turn, behind the `total` bytes that are written, by calls of `write`, until
+    /// one fails. Its error is returned, or left to the next call if bytes were written.
     #[inline(never)]
-    fn write_rest<'a>(
+    pub(super) fn write_rest<'a>(
         &self,
-        shard: &Arc<Shard>,
         mut total: usize,
         slices: impl IntoIterator<Item = &'a [u8]>,
-        // However often the peer makes a little room: the time is that of the whole.
-        mut since: Option<Instant>,
+        mut write: impl FnMut(&[u8]) -> io::Result<usize>,
     ) -> io::Result<usize> {
         for octets in slices {
             let mut left = octets;
             while !left.is_empty() {
-                match self.write_some(shard, left, &mut since) {
+                match write(left) {
+                    Ok(0) => return Ok(total),
                     Ok(len) => {
                         total += len;
                         left = left.get(len..).unwrap_or_default();
@@ -264,7 +266,10 @@ impl Write for &SmcStream {
     fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         match self.smc()? {
             Some(shard) if slices.iter().all(|slice| slice.is_empty()) => self.write_nothing(shard),
-            Some(shard) => self.write_rest(shard, 0, slices.iter().map(|slice| &**slice), None),
+            Some(shard) => {
+                let (slices, mut since) = (slices.iter().map(|slice| &**slice), None);
+                self.write_rest(0, slices, |left| self.write_some(shard, left, &mut since))
+            }
             None => (&*self.socket().tcp).write_vectored(slices),
         }
     }

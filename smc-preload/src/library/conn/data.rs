@@ -146,7 +146,7 @@ impl Conn {
                 .collect();
             stream.send_urgent(&bytes)
         } else if nonblocking {
-            slices::write(stream, bytes)
+            stream.write_vectored_with(bytes, CallFlags::new().nonblocking())
         } else {
             match bytes {
                 [one] => (&mut &*stream).write(one),
@@ -155,12 +155,13 @@ impl Conn {
         };
         let written = match written.map_err(|error| errno::of(&error)) {
             Err(Errno::PIPE | Errno::CONNRESET) if self.may_write_to_gone(stream) => {
-                let len = bytes.iter().map(|slice| slice.len()).sum();
+                let lengths = bytes.iter().map(|slice| slice.len());
+                let len = lengths.fold(0, usize::saturating_add);
                 // What waits for more is not on its way yet, but goes with the next write.
                 let waits = flags & libc::MSG_MORE != 0
                     && !self.holds_for_gone.swap(true, Ordering::Relaxed);
                 if len > 0 && !waits {
-                    self.is_answered_by_reset();
+                    self.note_reset_by_answer();
                 }
                 return Outcome::Done(Ok(len));
             }

@@ -1,6 +1,6 @@
 //! Bytes between a stream and the pieces of memory of a call.
 
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io::{self, IoSliceMut, Read};
 
 use rustix::io::Errno;
 use smc_sockets::{CallFlags, PollState, SmcStream};
@@ -92,15 +92,7 @@ pub(super) fn peek(
     let mut bytes = vec![0; room.min(most)];
     let len = stream.read_with(&mut bytes, call)?;
     let mut left = bytes.get(..len).unwrap_or_default();
-    for slice in into {
-        let (first, rest) = left.split_at(left.len().min(slice.len()));
-        slice
-            .iter_mut()
-            .zip(first)
-            .for_each(|(to, byte)| *to = *byte);
-        left = rest;
-    }
-    Ok(len)
+    left.read_vectored(into)
 }
 
 /// Bytes that are dropped at a time, and the least memory of a peek that needs some of its own.
@@ -134,32 +126,6 @@ pub(super) fn discard(
                 total += read;
                 if read < room || stream.has_mark_next() {
                     break;
-                }
-            }
-        }
-    }
-    Ok(total)
-}
-
-/// Writes as much as there is room for.
-pub(super) fn write(stream: &SmcStream, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-    let mut total = 0;
-    if slices.iter().all(|slice| slice.is_empty()) {
-        return stream.write_with(&[], CallFlags::new().nonblocking());
-    }
-    for slice in slices {
-        let mut left: &[u8] = slice;
-        while !left.is_empty() {
-            match stream.write_with(left, CallFlags::new().nonblocking()) {
-                Ok(0) => return Ok(total),
-                Ok(len) => {
-                    total += len;
-                    left = left.get(len..).unwrap_or_default();
-                }
-                Err(error) if total == 0 => return Err(error),
-                Err(error) => {
-                    stream.leave_to_next(&error);
-                    return Ok(total);
                 }
             }
         }

@@ -14,7 +14,7 @@ const READABLE: i32 = EPOLLIN | EPOLLRDNORM;
 const WRITABLE: i32 = EPOLLOUT | EPOLLWRNORM;
 /// The peer has ended its direction: no event of its own, but an edge.
 const PEER_ENDED: i32 = 1 << 16;
-/// The connection is none any more: no event of its own, but an edge.
+/// The connection is over: no event of its own, but an edge.
 pub(crate) const CLOSED: u32 = 1 << 17;
 /// What a connection may come to that is an edge for each registration, whatever that asks for.
 pub(crate) const ENDS: u32 =
@@ -110,9 +110,9 @@ impl Conn {
         }
     }
 
-    /// The program has written to a peer that is gone: over TCP, the answer is a reset, which is an
-    /// error behind the end of the peer's stream.
-    pub(super) fn is_answered_by_reset(&self) {
+    /// Notes that the program has written to a peer that is gone: over TCP, the answer is a reset,
+    /// which is an error behind the end of the peer's stream.
+    pub(super) fn note_reset_by_answer(&self) {
         self.error.store(libc::EPIPE, Ordering::Relaxed);
         self.wrote_to_gone.store(true, Ordering::Relaxed);
         self.mark_sets(EVERY);
@@ -135,7 +135,7 @@ impl Conn {
         }
     }
 
-    /// Whether it is no connection any more: it was reset, or both sides have ended.
+    /// Whether the connection is over: it was reset, or both sides have ended.
     pub(crate) fn has_ended(&self) -> bool {
         self.state_now().is_some_and(|state| state.closed)
     }

@@ -174,7 +174,7 @@ impl Registered {
     #[inline]
     pub(super) fn changed_by(&self, ready: &Ready) -> u32 {
         if self.ends & CLOSED != 0 {
-            // Nothing arrives at a connection that is none any more.
+            // Nothing arrives at a connection that is over.
             return 0;
         }
         let read = if ready.readable && self.conn.has_arrived() {

@@ -28,7 +28,7 @@ fn a_read_or_a_peek_that_meets_an_urgent_byte_does_not_wait_for_its_event() {
                 state.receive_last(socket, now);
             }
             match peeks {
-                true => state.peek(socket, &mut [0; 8], now),
+                true => state.peek(shard, socket, &mut [0; 8], now),
                 false => state.read(shard, socket, &mut [0; 8], now),
             }
         };
