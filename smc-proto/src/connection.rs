@@ -185,6 +185,8 @@ pub struct Connection {
     /// The peer writes into memory that it may give back once this side has sent C or A (D-061).
     #[cfg(feature = "smc-d")]
     smcd: bool,
+    /// TCP was to be finished in order.
+    closed_tcp: bool,
 }
 
 /// Bytes of a cache line, of most processors.
@@ -246,6 +248,7 @@ impl Connection {
             kept: false,
             #[cfg(feature = "smc-d")]
             smcd: false,
+            closed_tcp: false,
             counts: Counts::default(),
         }
     }
@@ -405,13 +408,26 @@ impl Connection {
         }
     }
 
+    /// Has TCP finished in order, once.
+    fn close_tcp(&mut self) {
+        if !core::mem::replace(&mut self.closed_tcp, true) {
+            self.notices.insert(Notices::TCP_CLOSE);
+        }
+    }
+
     fn execute(&mut self, now: Instant, cfg: &ConnectionConfig, act: Act) {
         if act.contains(Act::SEND) {
             self.wants.insert(Wants::NOTIFY);
+            // The side that ends first sends FIN first, as over TCP and as Linux does: TIME-WAIT is there,
+            // and not with a client whose ports it would use up. FIN ends nothing (decision 5).
+            #[cfg(feature = "smc-d")]
+            if self.smcd && self.close.state == CloseState::PeerCloseWait1 {
+                self.close_tcp();
+            }
         }
         if act.contains(Act::SILENCE) {
             if self.wants.contains(Wants::TCP_CLOSE) {
-                self.notices.insert(Notices::TCP_CLOSE);
+                self.close_tcp();
             }
             self.silent = true;
             self.wants = Wants::empty();
@@ -429,7 +445,7 @@ impl Connection {
             if self.wants.contains(Wants::NOTIFY) {
                 self.wants.insert(Wants::TCP_CLOSE);
             } else {
-                self.notices.insert(Notices::TCP_CLOSE);
+                self.close_tcp();
             }
         }
         self.timers.perform(now, cfg, act);

@@ -26,7 +26,8 @@ bitflags::bitflags! {
         const CLOSED = 1 << 6;
         /// Reset the TCP connection.
         const TCP_RESET = 1 << 7;
-        /// Finish the TCP connection in order: the SMC-R close is complete (CLOSE-033).
+        /// Finish the TCP connection in order: the SMC-R close is complete (CLOSE-033), or this side ends
+        /// a connection of SMC-D first.
         const TCP_CLOSE = 1 << 8;
         /// The peer has no further claim on the RMB element (CLOSE-032).
         const RMBE_RELEASED = 1 << 9;

@@ -2,7 +2,6 @@
 
 use super::Connection;
 use super::close::{CloseState, Pending};
-use super::notices::Notices;
 use crate::command::{DataTransmit, DataWrite};
 use crate::config::ConnectionConfig;
 use crate::time::Instant;
@@ -271,7 +270,7 @@ impl Connection {
     fn emitted_at_end(&mut self, now: Instant, cfg: &ConnectionConfig) {
         if self.wants.contains(Wants::TCP_CLOSE) {
             self.wants.remove(Wants::TCP_CLOSE);
-            self.notices.insert(Notices::TCP_CLOSE);
+            self.close_tcp();
         }
         let act = self.close.emitted();
         self.perform(now, cfg, act | self.follow_kept());

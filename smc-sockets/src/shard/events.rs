@@ -36,9 +36,10 @@ impl State {
             if self.send_clc(now) {
                 continue;
             }
-            if let Some((conn, command)) = self.engine.poll_tcp() {
-                self.command_tcp(conn, command);
-            } else if let Some(event) = self.engine.poll_event() {
+            if self.execute_tcp() {
+                continue;
+            }
+            if let Some(event) = self.engine.poll_event() {
                 self.handle_event(shard, event, now);
                 if self.transports.is_idle(&self.engine) {
                     return;
@@ -73,6 +74,13 @@ impl State {
             self.engine.handle_tcp(now, conn, TcpEvent::Failed);
         }
         true
+    }
+
+    /// Executes a command to a TCP connection, if there is one.
+    pub(super) fn execute_tcp(&mut self) -> bool {
+        let next = self.engine.poll_tcp();
+        next.map(|(conn, command)| self.command_tcp(conn, command))
+            .is_some()
     }
 
     fn command_tcp(&mut self, conn: ConnId, command: TcpCommand) {

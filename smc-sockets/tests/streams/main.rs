@@ -20,5 +20,6 @@ mod readiness;
 mod rnics;
 mod signals;
 mod streams;
+mod tcp_ends;
 mod urgent;
 mod why;

@@ -102,6 +102,32 @@ fn data_and_close_in_order_then_both_sides_may_finish_tcp() {
     }
 }
 
+/// TIME-WAIT is where it is over TCP.
+#[cfg(feature = "smc-d")]
+#[test]
+fn over_smcd_the_side_that_ends_first_finishes_tcp_first() {
+    for how in [Shutdown::Write, Shutdown::Both] {
+        let mut pair = Pair::of(16).over_smcd();
+        pair.send(0, 7, false);
+        pair.shutdown(0, how);
+        // FIN does not outrun the end of the stream, which waits for data.
+        assert!(!pair.sides[0].notices.contains(Notices::TCP_CLOSE));
+        pair.run();
+        assert_eq!(pair.states(), [PeerCloseWait1, AppCloseWait1], "{how:?}");
+        let finished =
+            |pair: &Pair| [0, 1].map(|side| pair.sides[side].notices.contains(Notices::TCP_CLOSE));
+        assert_eq!(finished(&pair), [true, false], "{how:?}");
+        pair.sides[0].notices = Notices::empty();
+        assert_eq!(pair.recv(1, 16), 7);
+        for side in [1, 0] {
+            pair.shutdown(side, Shutdown::Both);
+            pair.run();
+        }
+        assert_eq!(pair.states(), [Closed, Closed], "{how:?}");
+        assert_eq!(finished(&pair), [false, true], "{how:?}: once each");
+    }
+}
+
 #[test]
 fn close_waits_for_data_and_turns_into_an_abort_after_the_linger_time() {
     //= CASE-H20 test
