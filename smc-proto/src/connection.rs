@@ -365,7 +365,10 @@ impl Connection {
         h.write_u16(self.notices.bits());
         h.write_u8(self.wants.bits());
         h.write_u8(
-            u8::from(self.silent) | u8::from(self.read_shut) << 1 | u8::from(self.kept) << 2,
+            u8::from(self.silent)
+                | u8::from(self.read_shut) << 1
+                | u8::from(self.kept) << 2
+                | u8::from(self.closed_tcp) << 3,
         );
     }
 

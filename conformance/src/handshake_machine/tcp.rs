@@ -52,6 +52,11 @@ impl Wire {
         self.closed
     }
 
+    /// Not even a reset gets through.
+    pub(super) fn is_cut(&self) -> bool {
+        self.cut
+    }
+
     pub(super) fn send_clc(&mut self, bytes: &[u8]) {
         let of = bytes.len() as u16;
         self.send(bytes, |at| Origin::Clc { at, of });

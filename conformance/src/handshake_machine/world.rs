@@ -182,7 +182,8 @@ impl Machine for World {
             into.push(Action::FailLink);
         }
         let tcp_matters = |host: &Host| host.outcome != Outcome::Over;
-        let whole = self.wires.iter().all(|wire| !wire.is_closed());
+        // Also behind a FIN, which ends one direction.
+        let whole = self.wires.iter().all(|wire| !wire.is_cut());
         if self.left.breaks > 0 && whole && self.hosts.iter().any(tcp_matters) {
             into.push(Action::BreakTcp);
         }
