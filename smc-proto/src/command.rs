@@ -384,7 +384,9 @@ pub enum TcpCommand {
         /// application has given the TCP connection up.
         watch_for_decline: bool,
     },
-    /// The SMC connection ended in order: close the TCP connection (FIN).
+    /// End the direction to the peer (FIN), as `shutdown(SHUT_WR)` does. Over SMC-R the connection has
+    /// ended in order. Over SMC-D the side that ends first is asked for this with the end of its stream:
+    /// the connection may go on in the other direction, and [`Self::Reset`] may follow.
     Close,
     /// Reset the TCP connection (RST). What it still holds is lost, not even an
     /// application to which it was handed over, if its peer has reset it while

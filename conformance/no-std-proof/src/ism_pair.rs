@@ -366,7 +366,8 @@ impl IsmPair {
     fn pump_events(&mut self, side: usize) -> Option<bool> {
         let (now, mut moved) = (self.now, false);
         let (end, peer) = self.side(side);
-        while let Some((_, command)) = end.endpoint.poll_tcp() {
+        while end.endpoint.peek_tcp().is_some() {
+            let (_, command) = end.endpoint.poll_tcp()?;
             moved = true;
             let event = match command {
                 TcpCommand::Close => TcpEvent::PeerFin,

@@ -49,6 +49,22 @@ impl<S: Storage> Endpoint<S> {
         self.next_tcp()
     }
 
+    /// The command that [`Self::poll_tcp`] returns next. One that executes [`TcpCommand::Close`] before
+    /// commands of ISM devices has the FIN of the side that ends first go before that of its peer.
+    #[inline]
+    pub fn peek_tcp(&mut self) -> Option<TcpCommand> {
+        if self.core.tcp_out.is_empty() {
+            return None;
+        }
+        self.first_tcp()
+    }
+
+    #[inline(never)]
+    fn first_tcp(&mut self) -> Option<TcpCommand> {
+        let data = self.unchanged_engine().groups.data;
+        data.connections.at(data.core.tcp_out.first()?)?.tcp
+    }
+
     #[inline(never)]
     fn next_tcp(&mut self) -> Option<(ConnId, TcpCommand)> {
         let mut engine = self.unchanged_engine();

@@ -86,12 +86,12 @@ impl Groups<'_> {
         if !pending.is_empty() {
             self.data.notify(index, pending);
         }
-        if notices.contains(Notices::TCP_RESET) {
-            self.data.command_tcp(index, TcpCommand::Reset);
-        }
         //= CLOSE-033
         if notices.contains(Notices::TCP_CLOSE) {
             self.data.command_tcp(index, TcpCommand::Close);
+        }
+        if notices.contains(Notices::TCP_RESET) {
+            self.data.command_tcp(index, TcpCommand::Reset);
         }
         if notices.contains(Notices::CLOSED) {
             self.on_closed(index);

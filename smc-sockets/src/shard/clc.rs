@@ -25,7 +25,14 @@ impl State {
             let socket = entry.socket.clone();
             let mut octets = [0; MAX_LENGTH];
             let shown = match peek(&*socket, &mut octets) {
-                Ok(0) => return self.engine.handle_tcp(now, conn, TcpEvent::PeerFin),
+                Ok(0) => {
+                    // Behind a FIN, a peek does not distinguish a reset.
+                    let end = has_ended(&*socket).unwrap_or(TcpEvent::PeerFin);
+                    if end == TcpEvent::PeerReset {
+                        self.receive_last(&socket, now);
+                    }
+                    return self.engine.handle_tcp(now, conn, end);
+                }
                 Ok(len) => octets.get(..len).unwrap_or_default(),
                 Err(Errno::INTR) => continue,
                 Err(Errno::AGAIN) => return,

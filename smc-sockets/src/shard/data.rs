@@ -204,7 +204,6 @@ impl State {
                     Direction::Write => Shutdown::Write,
                 },
             );
-            self.execute_tcp();
             self.drain_and_park(shard, now);
             socket.view.shut(direction == Direction::Read);
             socket.status().shut |= direction == Direction::Write;
@@ -230,8 +229,6 @@ impl State {
             } else {
                 at.shutdown(now, Shutdown::Both);
             }
-            // FIN goes before the end of the stream, to which the peer answers with its own.
-            self.execute_tcp();
             self.end_closed(shard, conn, now);
             self.publish_progress(socket, now);
         } else {

@@ -81,9 +81,12 @@ impl State {
     pub(super) fn gone(&mut self, shard: &Arc<Shard>, socket: &Socket, now: Instant) -> io::Error {
         // The error is reported once, as with TCP, also if its event has not been handled yet.
         self.execute_commands(shard, now);
-        if socket.status().closed.is_none() {
+        let mut status = socket.status();
+        if status.closed.is_none() && !std::mem::replace(&mut status.error_reported, true) {
+            // It comes when the peer has answered, or too late to answer.
             return io::ErrorKind::ConnectionReset.into();
         }
+        drop(status);
         let error = socket.take_error();
         error.unwrap_or_else(|| io::ErrorKind::BrokenPipe.into())
     }

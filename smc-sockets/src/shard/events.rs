@@ -32,6 +32,7 @@ impl State {
 
     fn execute_all_commands(&mut self, shard: &Arc<Shard>, now: Instant) {
         loop {
+            self.send_fin();
             self.transports.execute_commands(&mut self.engine, now);
             if self.send_clc(now) {
                 continue;
@@ -76,8 +77,16 @@ impl State {
         true
     }
 
+    /// Ends the TCP connections whose streams this side ends, before the peers are notified of that:
+    /// they answer by an end of their own, which is to come later.
+    fn send_fin(&mut self) {
+        while self.engine.peek_tcp() == Some(TcpCommand::Close) {
+            self.execute_tcp();
+        }
+    }
+
     /// Executes a command to a TCP connection, if there is one.
-    pub(super) fn execute_tcp(&mut self) -> bool {
+    fn execute_tcp(&mut self) -> bool {
         let next = self.engine.poll_tcp();
         next.map(|(conn, command)| self.command_tcp(conn, command))
             .is_some()

@@ -2,7 +2,7 @@
 
 use std::io::{self, IoSlice, IoSliceMut};
 
-use rustix::net::{RecvFlags, SendFlags};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
 
 use super::SmcStream;
 use crate::waiting::{Direction, until_done_by};
@@ -97,7 +97,7 @@ impl SmcStream {
         })
     }
 
-    /// Writes several pieces in turn, each as [`Self::write_with`] does.
+    /// Writes several pieces in turn, as [`Self::write_with`] writes one.
     ///
     /// # Errors
     /// Errors of [`Self::write_with`]; one behind bytes that were written is left to the next call.
@@ -106,6 +106,17 @@ impl SmcStream {
         slices: &[IoSlice<'_>],
         flags: CallFlags,
     ) -> io::Result<usize> {
+        if flags.peek {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        if !flags.nonblocking {
+            return io::Write::write_vectored(&mut &*self, slices);
+        }
+        if self.smc()?.is_none() {
+            let of_tcp = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+            let (tcp, mut with) = (&self.socket().tcp, SendAncillaryBuffer::default());
+            return Ok(rustix::net::sendmsg(tcp, slices, &mut with, of_tcp)?);
+        }
         if slices.iter().all(|slice| slice.is_empty()) {
             return self.write_with(&[], flags);
         }

@@ -185,7 +185,11 @@ impl SmcStream {
     #[doc(hidden)]
     pub fn leave_to_next(&self, error: &io::Error) {
         let status = &mut self.socket().status();
-        let is_of_connection = status.error().is_some_and(|(_, kind)| kind == error.kind());
+        let is_of_connection = match (status.closed, status.error()) {
+            // It was found before its event.
+            (None, _) => error.kind() == io::ErrorKind::ConnectionReset,
+            (Some(_), known) => known.is_some_and(|(_, kind)| kind == error.kind()),
+        };
         status.error_reported &= !is_of_connection;
     }
 

@@ -72,18 +72,22 @@ fn time_wait_is_with_the_side_that_closes_first() {
             assert_eq!(received, b"answer");
             drop((second, first));
         }
-        let expected = match server_first {
-            true => (COUNT, 0),
-            false => (0, COUNT),
+        let expected = |(server, clients): (usize, usize)| {
+            let (right, wrong) = match server_first {
+                true => (server, clients),
+                false => (clients, server),
+            };
+            // On a busy machine a FIN may be under way when that of the peer is sent.
+            right >= COUNT * 9 / 10 && wrong <= COUNT / 10
         };
         let begin = Instant::now();
-        while in_time_wait(address, &clients) != expected && begin.elapsed() < SOON {
+        while !expected(in_time_wait(address, &clients)) && begin.elapsed() < SOON {
             std::thread::sleep(Duration::from_millis(10));
         }
         let found = in_time_wait(address, &clients);
-        assert_eq!(
-            found, expected,
-            "server first: {server_first}, half: {half}"
+        assert!(
+            expected(found),
+            "{found:?}, server first: {server_first}, half: {half}"
         );
     }
 }
@@ -134,6 +138,7 @@ fn a_client_that_ends_at_once_loses_nothing() {
                 assert_eq!(received, b"answer", "round {round}, late: {late}");
             }
             if begin.elapsed() > SOON {
+                assert!(round >= 20, "{round} rounds in {SOON:?}");
                 break;
             }
         }

@@ -118,8 +118,8 @@ impl Conn {
         self.mark_sets(EVERY);
     }
 
-    /// The state that TCP would have (`tcpi_state`), if it differs from that of the TCP socket, which
-    /// stays connected.
+    /// The state that TCP would have (`tcpi_state`), if it differs from that of the TCP socket: it is
+    /// connected, or has sent FIN.
     pub(crate) fn tcp_state(&self) -> Option<u8> {
         // As the kernel numbers them.
         const FIN_WAIT2: u8 = 5;
